@@ -1,0 +1,1 @@
+"""throttle: a politeness-aware frontier and token-bucket service for Celery on RabbitMQ."""

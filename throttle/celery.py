@@ -1,0 +1,107 @@
+"""The Celery app: `celery -A throttle worker` consumes the crawl queue, `beat` issues tokens."""
+
+import logging
+import threading
+from functools import cache
+from typing import Any
+
+from celery import Celery, Task
+from celery.signals import worker_init, worker_process_init, worker_shutdown
+from kombu import Queue
+
+from throttle.dispatch.celery_sink import FETCH_TASK
+from throttle.errors import FrontierError, ServerUnreachable, ThrottleError
+from throttle.settings import Settings, load
+from throttle.tokens.topology import crawl_queue_arguments
+from throttle.wiring import Worker, require_identity, worker
+
+_log = logging.getLogger("throttle.worker")
+
+HEARTBEAT_S = 2.0
+
+
+def configured(settings: Settings) -> Celery:
+    """A Celery app for these settings: JSON only, late acks, a pool of threads."""
+    made = Celery("throttle", broker=settings.broker_url, set_as_current=True)
+    made.conf.update(
+        accept_content=["json"],
+        task_serializer="json",
+        result_serializer="json",
+        task_ignore_result=True,
+        task_acks_late=True,
+        task_reject_on_worker_lost=True,
+        task_default_queue=settings.crawl_queue,
+        task_queues=[
+            Queue(
+                settings.crawl_queue,
+                durable=True,
+                queue_arguments=crawl_queue_arguments(settings.crawl_queue),
+            )
+        ],
+        task_create_missing_queues=False,
+        worker_pool="threads",
+        worker_concurrency=settings.worker_threads,
+        worker_prefetch_multiplier=1,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        beat_scheduler="throttle.beat:TokenScheduler",
+    )
+    return made
+
+
+app = configured(load())
+
+
+_making = threading.Lock()
+
+
+def _worker() -> Worker:
+    """This process's worker, made at its first use, after any fork."""
+    with _making:
+        return _made()
+
+
+@cache
+def _made() -> Worker:
+    return worker(load())
+
+
+@app.task(name=FETCH_TASK, bind=True, acks_late=True, max_retries=0, ignore_result=True)
+def fetch(self: Task, *, grant: str, key: str, url: str, kind: str) -> str:  # noqa: ARG001 - url and kind are for monitors: what is fetched comes from the grant
+    """Visits the URL of a grant; the answer is a word for the log."""
+    redelivered = bool((self.request.delivery_info or {}).get("redelivered"))
+    return _worker().visit.run(grant, key, redelivered=redelivered)
+
+
+@worker_init.connect
+def _refuse_without_identity(**_: Any) -> None:
+    """A worker that sites could not recognise ends before it takes its first message."""
+    try:
+        require_identity(load())
+    except ThrottleError as error:
+        raise SystemExit(f"throttle: {error}") from error
+
+
+@worker_init.connect
+@worker_process_init.connect
+def _begin_heartbeat(**_: Any) -> None:
+    threading.Thread(target=_heartbeat, name="heartbeat", daemon=True).start()
+
+
+def _heartbeat() -> None:
+    pause = threading.Event()
+    while True:
+        try:
+            _worker().gate.heartbeat()
+            _worker().census.pulse("worker")
+        except (ServerUnreachable, FrontierError) as error:
+            _log.warning("no heartbeat: %s", error)
+        pause.wait(HEARTBEAT_S)
+
+
+@worker_shutdown.connect
+def _close(**_: Any) -> None:
+    archive = _worker().archive
+    if archive is not None:
+        archive.close()

@@ -1,0 +1,1 @@
+"""What a worker does with one URL: start, fetch, discover, finish."""

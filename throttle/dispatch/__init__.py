@@ -1,0 +1,1 @@
+"""Claim, pull, forward: the road from the frontier to the crawl queue."""

@@ -1,0 +1,1 @@
+"""The frontier in Redis: URLs, grants and the clocks of the hosts."""

@@ -1,0 +1,201 @@
+"""Hosts and their policies: set, show, list, remove."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from throttle.errors import FrontierError, UsageError
+from throttle.frontier.keys import Keys
+from throttle.frontier.rules import RobotsRecord
+from throttle.frontier.scripts import Call, Scripts
+from throttle.frontier.units import us_up
+from throttle.model import HostPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """A host as it stands at one moment. Times are seconds; `now_s` is Redis time.
+
+    `ready_at_s` and `refill_at_s` are when it may go and when its next token is due, None where
+    an event must come first.
+    """
+
+    key: str
+    now_s: float
+    interval_s: float
+    interval_source: str
+    burst: int
+    concurrency: int
+    tokens: int
+    waiting: int
+    delayed: int
+    in_flight: int
+    done: int
+    refused: int
+    dead: int
+    full: int
+    clock_opens_s: float
+    blocked_until_s: float
+    paused: bool
+    ready_at_s: float | None
+    refill_at_s: float | None
+    next_delayed_s: float | None
+    issue_fault: str
+    robots: dict[str, RobotsRecord]
+
+
+class Hosts:
+    """What the operator may ask and set about hosts. `defaults` are the policy beneath all."""
+
+    def __init__(self, scripts: Scripts, keys: Keys, defaults: HostPolicy) -> None:
+        self._scripts = scripts
+        self._keys = keys
+        self._defaults = defaults
+
+    def publish_defaults(self, *, replace: bool) -> None:
+        """Writes the default policy into every partition; hosts without one of their own use it.
+
+        Beat replaces what stands there, all others only fill an empty Redis, so that a shell with
+        other settings changes nobody's pace. Raises `FrontierError` when this namespace was made
+        with another number of partitions.
+        """
+        verb = "HSET" if replace else "HSETNX"
+        defaults = {
+            "interval_us": us_up(self._defaults.interval_s or 0),
+            "burst": self._defaults.burst or 1,
+            "concurrency": self._defaults.concurrency or 1,
+        }
+        meta = self._keys.shared("meta")
+        replies = self._scripts.read(
+            [
+                ("HSETNX", meta, "partitions", self._keys.partitions),
+                ("HGET", meta, "partitions"),
+                *(
+                    (verb, self._keys.named(partition, "defaults")[0], name, number)
+                    for partition in range(self._keys.partitions)
+                    for name, number in defaults.items()
+                ),
+            ]
+        )
+        made_with = int(replies[1])
+        if made_with != self._keys.partitions:
+            raise FrontierError(
+                f"namespace {self._keys.namespace!r} was made with {made_with} partitions, got"
+                f" {self._keys.partitions}; set THROTTLE_PARTITIONS={made_with}, or another"
+                " THROTTLE_NAMESPACE"
+            )
+
+    def set_policy(self, key: str, policy: HostPolicy) -> None:
+        """Sets what `policy` names for the host, and makes the host known. In force on return.
+
+        Raises `UsageError` for a burst or concurrency below 1 or an interval of 0.
+        """
+        for name, number in (("burst", policy.burst), ("concurrency", policy.concurrency)):
+            if number is not None and number < 1:
+                raise UsageError(f"{name} must be at least 1, got {number}; to stop a host, pause it")
+        fields: list[str | int] = ["known", "1"]
+        if policy.interval_s is not None:
+            if policy.interval_s <= 0:
+                raise UsageError("the interval must be above 0; for a fast host write 10ms or 100/s")
+            # The interval in force stands beside its layers: scripts read it, rules make it.
+            interval_us = us_up(policy.interval_s)
+            fields += ("operator_us", interval_us, "interval_us", interval_us)
+        if policy.burst is not None:
+            fields += ("burst", policy.burst)
+        if policy.concurrency is not None:
+            fields += ("concurrency", policy.concurrency)
+        self._set(key, fields)
+
+    def pause(self, key: str, *, paused: bool) -> None:
+        """Stops or lets go a host; from the return on, nothing new of a paused one starts."""
+        self._set(key, ["paused", "1" if paused else ""])
+
+    def exists(self, key: str) -> bool:
+        """Whether the frontier has a record of the host."""
+        partition = self._keys.partition_of(key)
+        return bool(
+            self._scripts.read([("SISMEMBER", self._keys.named(partition, "hosts")[0], key)])[0]
+        )
+
+    def remove(self, key: str) -> tuple[str, int]:
+        """Takes the host out: `removed` with URLs dropped, `busy` with grants open, `unknown`."""
+        partition = self._keys.partition_of(key)
+        word, *count = self._scripts.run(
+            "remove",
+            self._keys.named(partition, "ready", "refill", "totals", "hosts"),
+            [self._keys.prefix(partition), key],
+        )
+        return word.decode(), count[0] if count else 0
+
+    def keys(self) -> Iterator[str]:
+        """The politeness keys of all hosts, a thousand at a time, in no order."""
+        for partition in range(self._keys.partitions):
+            cursor = b"0"
+            while True:
+                cursor, members = self._scripts.read(
+                    [("SSCAN", self._keys.named(partition, "hosts")[0], cursor, "COUNT", 1000)]
+                )[0]
+                yield from (member.decode() for member in members)
+                if int(cursor) == 0:
+                    break
+
+    def show(self, keys: list[str]) -> list[HostView]:
+        """The hosts as they stand now, in one round trip."""
+        replies = self._scripts.run_many(
+            [
+                Call(
+                    "show",
+                    self._keys.named(self._keys.partition_of(key), "ready", "refill"),
+                    [self._keys.prefix(self._keys.partition_of(key)), key],
+                )
+                for key in keys
+            ]
+        )
+        return [_view(key, reply) for key, reply in zip(keys, replies, strict=True)]
+
+    def _set(self, key: str, fields: list[str | int]) -> None:
+        partition = self._keys.partition_of(key)
+        self._scripts.run(
+            "policy",
+            self._keys.named(partition, "ready", "refill", "hosts"),
+            [self._keys.prefix(partition), key, *fields],
+        )
+
+
+def _view(key: str, reply: list[bytes]) -> HostView:
+    texts = {reply[i].decode(): reply[i + 1] for i in range(0, len(reply) - 1, 2)}
+
+    def number(name: str) -> int:
+        return int(texts.get(name) or 0)
+
+    def moment(name: str) -> float | None:
+        return float(texts[name]) / 1e6 if texts.get(name) else None
+
+    robots = {
+        name[len("origin ") :]: RobotsRecord.decode(value)
+        for name, value in texts.items()
+        if name.startswith("origin ")
+    }
+    return HostView(
+        key=key,
+        now_s=number("now_us") / 1e6,
+        interval_s=number("interval_us") / 1e6,
+        interval_source="operator" if texts.get("operator_us") else "default",
+        burst=number("burst"),
+        concurrency=number("concurrency"),
+        tokens=number("tokens"),
+        waiting=number("waiting"),
+        delayed=number("delayed"),
+        in_flight=number("in_flight"),
+        done=number("done"),
+        refused=number("refused"),
+        dead=number("dead"),
+        full=number("full"),
+        clock_opens_s=number("clock_us") / 1e6,
+        blocked_until_s=number("block_us") / 1e6,
+        paused=number("paused") == 1,
+        ready_at_s=moment("ready_us"),
+        refill_at_s=moment("refill_us"),
+        next_delayed_s=moment("next_delayed_us"),
+        issue_fault=(texts.get("issue_fault") or b"").decode(),
+        robots=robots,
+    )

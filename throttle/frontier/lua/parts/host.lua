@@ -1,0 +1,63 @@
+-- The record of one host, `<prefix>host:<key>`:
+--   interval_us burst concurrency paused   policy in force; absent: `<prefix>defaults`
+--   tat_us     theoretical arrival time: the host's clock, GCRA over wire times
+--   tokens     tokens believed to lie in its RabbitMQ queue
+--   in_flight  grants open: slots in use
+--   unsent     of these, those whose request's wire time is not known yet
+--   pending    of these, those that passed the start gate: each may reach the wire at any moment
+--   waiting    URLs in its lanes      delayed  URLs in `delayed:<key>`
+--   chase      robots.txt redirects waiting in `chase:<key>`
+--   hold_us    no lane may be taken before (robots.txt asked for or unreachable)
+--   block_us   nothing of the host may start before
+local COUNTED = {'tat_us', 'tokens', 'in_flight', 'unsent', 'pending', 'waiting', 'delayed',
+                 'chase', 'hold_us', 'block_us'}
+
+local function host_load(prefix, key)
+  local values = redis.call('HMGET', prefix .. 'host:' .. key, 'interval_us', 'burst',
+                            'concurrency', 'paused', 'known', unpack(COUNTED))
+  local policy = values
+  if not (values[1] and values[2] and values[3]) then
+    policy = redis.call('HMGET', prefix .. 'defaults', 'interval_us', 'burst', 'concurrency')
+    if not policy[1] then
+      error('no default policy yet: start beat, or set one for the host')
+    end
+  end
+  local host = {
+    prefix = prefix, key = key, record = prefix .. 'host:' .. key,
+    interval_us = tonumber(values[1] or policy[1]), burst = tonumber(values[2] or policy[2]),
+    concurrency = tonumber(values[3] or policy[3]),
+    paused = values[4] == '1', known = values[5] == '1', is_new = not values[6],
+  }
+  for i, field in ipairs(COUNTED) do
+    host[field] = tonumber(values[i + 5]) or 0
+  end
+  if host.is_new then
+    -- A host that was removed and comes back keeps its clock.
+    host.tat_us = tonumber(redis.call('GET', prefix .. 'clock:' .. key) or 0)
+  end
+  return host
+end
+
+local function host_save(host)
+  local pairs_ = {}
+  for i, field in ipairs(COUNTED) do
+    pairs_[2 * i - 1] = field
+    pairs_[2 * i] = host[field]
+  end
+  redis.call('HSET', host.record, unpack(pairs_))
+end
+
+-- When the clock lets one more request start, if `reserved` others may still reach the wire.
+-- Burst 1 with one reserved gives a time after now: a strict gap needs the wire time first.
+local function clock_opens_us(host, reserved, now)
+  local arrival = host.tat_us
+  if reserved > 0 then
+    arrival = math.max(arrival, now) + reserved * host.interval_us
+  end
+  return arrival - (host.burst - 1) * host.interval_us
+end
+
+-- The request of one grant is known to have reached the wire at `wire_us`, at the latest.
+local function clock_advance(host, wire_us)
+  host.tat_us = math.max(host.tat_us, wire_us) + host.interval_us
+end

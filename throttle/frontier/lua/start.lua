@@ -1,0 +1,68 @@
+-- start: the start gate. A worker shows a grant; this is the one place where a fetch is allowed.
+--
+-- KEYS  1 ready  2 refill  3 grants  4 totals
+-- ARGV  1 prefix  2 grant id  3 request id (one per execution of the message)
+--       4 worker  5 '1' if RabbitMQ marked the message redelivered
+--       6 how long a started grant lives (us)
+--       7 how long a worker may be silent and still count as alive (us)
+-- Reply {'go', now (us), entry, kind, concurrency, robots record of the origin ('' for robots)}
+--       {'early'}      the host's clock is not open, or it is paused or blocked: the URL went back
+--       {'stale'}      the grant is over: drop the message
+--       {'duplicate'}  started before, by another message: drop it
+--       {'held'}       started before and redelivered: its worker is suspected; `expire` decides
+--
+-- Atomic: clock test and reservation are one. May be repeated with the same request id: it
+-- answers `go` again without a second reservation.
+--@include clock
+--@include wake
+--@include host
+--@include reschedule
+--@include lanes
+--@include grants
+
+local ready, grants, totals = KEYS[1], KEYS[3], KEYS[4]
+local prefix, id, request, worker = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local redelivered, ttl_us, silence_us = ARGV[5] == '1', tonumber(ARGV[6]), tonumber(ARGV[7])
+local now = now_us()
+local grant = grant_load(prefix, id)
+if not grant then
+  return {'stale'}
+end
+
+local host = host_load(prefix, grant.key)
+
+local function go()
+  local record = ''
+  if grant.kind == 'page' then
+    record = redis.call('HGET', prefix .. 'origins:' .. grant.key, lane_of(grant.entry)) or ''
+  end
+  return {'go', now, grant.entry, grant.kind, host.concurrency, record}
+end
+
+if grant.state == 'started' then
+  if grant.request == request then
+    return go()
+  elseif not redelivered then
+    return {'duplicate'}
+  end
+  redis.call('HSET', prefix .. 'grant:' .. id, 'suspect', '1')
+  redis.call('ZADD', grants, 'LT', now + silence_us, id)
+  return {'held'}
+end
+
+if host.paused or host.block_us > now or clock_opens_us(host, host.pending, now) > now then
+  local ready_before = head_us(ready)
+  grant_close(grants, totals, host, grant)
+  grant_give_back(totals, host, grant, grant.entry)
+  reschedule(ready, host, now)
+  redis.call('HINCRBY', totals, 'early', 1)
+  wake_if_sooner(ready, ready_before, prefix .. 'wake:dispatch')
+  return {'early'}
+end
+
+host.pending = host.pending + 1
+host_save(host)
+redis.call('HSET', prefix .. 'grant:' .. id, 'state', 'started', 'request', request,
+           'worker', worker, 'until_us', now + ttl_us)
+redis.call('ZADD', grants, now + ttl_us, id)
+return go()

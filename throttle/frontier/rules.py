@@ -1,0 +1,122 @@
+"""robots.txt in the frontier: what is in force per origin, stored once and cached parsed."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from threading import Lock
+
+from throttle.frontier.entries import encode
+from throttle.frontier.keys import Keys
+from throttle.frontier.scripts import Scripts
+from throttle.frontier.units import us_down, us_up
+from throttle.model import Entry
+from throttle.robots import RobotsRules, parse
+from throttle.urls import politeness_key
+
+_CACHED_ORIGINS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsRecord:
+    """What the frontier knows of one origin's robots.txt; `until_s` is in Redis time."""
+
+    state: str
+    until_s: float = 0.0
+    failures: int = 0
+    crawl_delay_s: float | None = None
+    version: str = "0"
+
+    @classmethod
+    def decode(cls, line: bytes | None) -> "RobotsRecord":
+        """The record in a stored line; `unknown` where there is none."""
+        if not line:
+            return cls("unknown")
+        state, until_us, failures, delay_us, version = line.decode().split(" ")
+        delay = int(delay_us) / 1e6 or None
+        return cls(state, int(until_us) / 1e6, int(failures), delay, version)
+
+
+class RobotsBook:
+    """Reads and stores robots.txt of origins. Thread-safe."""
+
+    def __init__(self, scripts: Scripts, keys: Keys, product: str) -> None:
+        self._scripts = scripts
+        self._keys = keys
+        self._product = product
+        self._parsed: OrderedDict[tuple[str, str], RobotsRules] = OrderedDict()
+        self._lock = Lock()
+
+    def records(self, origins: Iterable[str]) -> dict[str, RobotsRecord]:
+        """The record of each origin, in one round trip."""
+        wanted = list(dict.fromkeys(origins))
+        if not wanted:
+            return {}
+        replies = self._scripts.read(
+            [("HGET", self._keys.of_host(politeness_key(o), "origins"), o) for o in wanted]
+        )
+        return {o: RobotsRecord.decode(r) for o, r in zip(wanted, replies, strict=True)}
+
+    def in_force(self, origins: Iterable[str]) -> dict[str, RobotsRules]:
+        """The rules of those origins whose robots.txt is known; the others are left out."""
+        return {
+            origin: self.rules(origin, record)
+            for origin, record in self.records(origins).items()
+            if record.version != "0"
+        }
+
+    def rules(self, origin: str, record: RobotsRecord) -> RobotsRules:
+        """The parsed rules of `origin` in the version that `record` names, cached."""
+        wanted = (origin, record.version)
+        with self._lock:
+            if wanted in self._parsed:
+                self._parsed.move_to_end(wanted)
+                return self._parsed[wanted]
+        body = self._scripts.read(
+            [("HGET", self._keys.of_host(politeness_key(origin), "robots"), origin)]
+        )[0]
+        parsed = parse(body or b"", self._product)
+        with self._lock:
+            self._parsed[wanted] = parsed
+            while len(self._parsed) > _CACHED_ORIGINS:
+                self._parsed.popitem(last=False)
+        return parsed
+
+    def store(
+        self,
+        origin: str,
+        state: str,
+        valid_s: float,
+        *,
+        failures: int = 0,
+        crawl_delay_s: float | None = None,
+        version: str,
+        body: bytes = b"",
+    ) -> None:
+        """Puts `body` in force for `valid_s` seconds, or notes that it is `unreachable`/`asked`."""
+        key = politeness_key(origin)
+        partition = self._keys.partition_of(key)
+        self._scripts.run(
+            "robots",
+            self._keys.named(partition, "ready", "totals"),
+            [
+                self._keys.prefix(partition),
+                key,
+                origin,
+                state,
+                us_down(valid_s),
+                failures,
+                us_up(crawl_delay_s or 0),
+                version,
+                body,
+            ],
+        )
+
+    def chase(self, target: Entry) -> None:
+        """Queues a redirected robots.txt at the host it leads to, where it pays its token."""
+        key = politeness_key(target.url)
+        partition = self._keys.partition_of(key)
+        self._scripts.run(
+            "chase",
+            self._keys.named(partition, "ready", "refill", "hosts"),
+            [self._keys.prefix(partition), key, encode(target)],
+        )

@@ -1,0 +1,120 @@
+"""start, sent, finish: the worker's verbs on the frontier. Here alone a fetch is allowed."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from throttle.frontier.entries import decode
+from throttle.frontier.keys import Keys
+from throttle.frontier.rules import RobotsRecord
+from throttle.frontier.scripts import Call, Scripts
+from throttle.frontier.units import us_up
+from throttle.model import Entry, GrantKind, Outcome
+
+WORKER_SILENCE_S = 6.0
+
+
+class Reply(StrEnum):
+    """What the start gate answers; only `GO` allows a fetch, every other drops the message."""
+
+    GO = "go"
+    EARLY = "early"
+    STALE = "stale"
+    DUPLICATE = "duplicate"
+    HELD = "held"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A grant that may be fetched now. `now_s` is Redis time at the gate."""
+
+    grant_id: str
+    key: str
+    request: str
+    now_s: float
+    entry: Entry
+    kind: GrantKind
+    concurrency: int
+    robots: RobotsRecord
+
+
+class StartGate:
+    """The gate of one worker. Thread-safe. `start_ttl_s` bounds a started grant's life."""
+
+    def __init__(self, scripts: Scripts, keys: Keys, *, worker: str, start_ttl_s: float) -> None:
+        self._scripts = scripts
+        self._keys = keys
+        self._worker = worker
+        self._start_ttl_us = us_up(start_ttl_s)
+
+    def start(
+        self, grant_id: str, key: str, *, request: str, redelivered: bool
+    ) -> tuple[Reply, Started | None]:
+        """Shows a grant. `request` names this execution: asking again with it is harmless."""
+        partition = self._keys.partition_of(key)
+        word, *rest = self._scripts.run(
+            "start",
+            self._keys.named(partition, "ready", "refill", "grants", "totals"),
+            [
+                self._keys.prefix(partition),
+                grant_id,
+                request,
+                self._worker,
+                "1" if redelivered else "0",
+                self._start_ttl_us,
+                us_up(WORKER_SILENCE_S),
+            ],
+        )
+        reply = Reply(word.decode())
+        if reply is not Reply.GO:
+            return reply, None
+        now_us, entry, kind, concurrency, record = rest
+        return reply, Started(
+            grant_id,
+            key,
+            request,
+            now_us / 1e6,
+            decode(entry),
+            GrantKind(kind.decode()),
+            concurrency,
+            RobotsRecord.decode(record),
+        )
+
+    def sent(self, started: Started, wire_s: float) -> bool:
+        """Says that the request reached the wire at `wire_s` (Redis time, at the latest)."""
+        partition = self._keys.partition_of(started.key)
+        return bool(
+            self._scripts.run(
+                "sent",
+                self._keys.named(partition, "ready", "grants"),
+                [self._keys.prefix(partition), started.grant_id, started.request, us_up(wire_s)],
+            )
+        )
+
+    def finish(self, started: Started, outcome: Outcome, wire_s: float | None) -> bool:
+        """Closes the grant; `wire_s` is None when nothing was sent. False when it was over."""
+        partition = self._keys.partition_of(started.key)
+        reply = self._scripts.run(
+            "finish",
+            self._keys.named(partition, "ready", "refill", "grants", "totals"),
+            [
+                self._keys.prefix(partition),
+                started.grant_id,
+                started.request,
+                "" if wire_s is None else us_up(wire_s),
+                outcome.end,
+                outcome.name,
+                " ".join(outcome.reason.split()),
+                us_up(outcome.delay_s),
+                us_up(outcome.block_s),
+            ],
+        )
+        return bool(reply == b"finished")
+
+    def heartbeat(self) -> None:
+        """Says in every partition that this worker is alive; to be called every two seconds."""
+        self._scripts.run_many(
+            [
+                Call("heartbeat", self._keys.named(partition, "workers"), [self._worker])
+                for partition in range(self._keys.partitions)
+            ]
+        )

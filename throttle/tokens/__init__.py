@@ -1,0 +1,1 @@
+"""The tokens in RabbitMQ: issued by beat, pulled by the dispatcher."""
