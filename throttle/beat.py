@@ -5,8 +5,9 @@ from typing import Any
 
 from celery.beat import Scheduler
 
+from throttle.frontier.bundle import Frontier
 from throttle.settings import load
-from throttle.wiring import Frontier, issuer
+from throttle.wiring import issuer
 
 _TICK_S = 1.0
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from celery import Celery, Task
 from celery.signals import worker_init, worker_process_init, worker_shutdown
-from kombu import Queue
+from kombu.entity import Queue
 
 from throttle.dispatch.celery_sink import FETCH_TASK
 from throttle.errors import FrontierError, ServerUnreachable, ThrottleError

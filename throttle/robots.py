@@ -18,6 +18,7 @@ LIMIT = 500 * 1024
 LONGEST_DELAY_S = 10 * 365 * 86400.0
 """The largest Crawl-delay reported, in seconds; the cap that is applied is much lower."""
 
+_MAX_WILDCARDS = 2000
 _MAX_WARNINGS = 20
 _MAX_SHOWN = 60
 _FIRST_RETRY_S = 30.0
@@ -97,8 +98,9 @@ def parse(body: bytes, product: str) -> RobotsRules:
 
     Groups that name the product (whole token, any case) are joined; where none does, those of `*`
     apply, and without those everything is allowed (RFC 9309 section 2.2.1). The first 500 KiB are
-    read. A Crawl-delay belongs to the agents named just before it, not to the whole group; of
-    several the longest counts, and 0 is no wish.
+    read; a file with over 2,000 wildcard rules forbids everything. A Crawl-delay belongs to the
+    agents named just before it, not to the whole group; of several the longest counts, and 0 is no
+    wish.
     """
     ours = product.lower()
     reading = _read(_text(body), {ours, "*"})
@@ -106,6 +108,10 @@ def parse(body: bytes, product: str) -> RobotsRules:
         reading.warn(f"only the first {LIMIT:,} bytes were read")
     agent = ours if ours in reading.rules else "*"
     rules = list(dict.fromkeys(reading.rules.get(agent, ())))
+    if sum("*" in rule for rule in rules) > _MAX_WILDCARDS:
+        # Each is tried on each URL, which the site chooses as well: its rules could cost minutes.
+        reading.warn(f"more than {_MAX_WILDCARDS:,} rules with a wildcard; nothing is fetched")
+        rules = ["Disallow: /"]
     return RobotsRules(rules, reading.delays.get(agent), tuple(reading.warnings))
 
 

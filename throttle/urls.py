@@ -40,24 +40,11 @@ def canonical(url: str, base: str | None = None) -> str:
     text = url.strip(_STRIPPED_ENDS)
     if not text.isprintable():
         text = text.translate(_STRIPPED_INSIDE)
-    if not text:
-        raise _invalid(text, "it is empty")
-    if len(text) > MAX_LENGTH:
-        raise _invalid(text, f"longer than {MAX_LENGTH:,} characters")
-    if base is None and not _HTTP_WITH_HOST.match(text):
-        raise _invalid(text, "no host" if _HTTP.match(text) else "not an http or https URL")
-    try:
-        href = ada_url.normalize_url(text) if base is None else ada_url.join_url(base, text)
-    except ValueError:
-        raise _invalid(text, _unparsable(text)) from None
-
-    scheme, _, rest = href.partition("://")
+    scheme, _, rest = _resolved(text, base).partition("://")
     if scheme not in {"http", "https"}:
         raise _invalid(text, "not an http or https URL")
     authority, _, path = rest.partition("#")[0].partition("/")
-    host, colon, port = authority.rpartition("@")[2], "", ""
-    if not host.endswith("]"):
-        host, colon, port = _split_port(host)
+    host, colon, port = _split_port(authority.rpartition("@")[2])
     if not host.startswith("["):
         host = host.removesuffix(".")
         if fault := _dns_fault(host):
@@ -76,9 +63,7 @@ def politeness_key(url: str) -> str:
     All ports and both schemes of a host share one bucket, since they share one machine. An IPv6
     address keeps its brackets. Raises `InvalidURL` rather than give an empty key.
     """
-    host = url.partition("://")[2].partition("/")[0]
-    if not host.endswith("]"):
-        host = _split_port(host)[0]
+    host = _split_port(url.partition("://")[2].partition("/")[0])[0]
     if not host:
         raise _invalid(url, "no host")
     return host
@@ -126,9 +111,24 @@ def host_key(text: str) -> str:
         raise _invalid(typed, error.reason) from None
 
 
-def _split_port(host: str) -> tuple[str, str, str]:
-    name, colon, port = host.rpartition(":")
-    return (name, colon, port) if colon else (host, "", "")
+def _resolved(text: str, base: str | None) -> str:
+    if not text:
+        raise _invalid(text, "it is empty")
+    if len(text) > MAX_LENGTH:
+        raise _invalid(text, f"longer than {MAX_LENGTH:,} characters")
+    if base is None and not _HTTP_WITH_HOST.match(text):
+        raise _invalid(text, "no host" if _HTTP.match(text) else "not an http or https URL")
+    try:
+        return ada_url.normalize_url(text) if base is None else ada_url.join_url(base, text)
+    except ValueError:
+        raise _invalid(text, _unparsable(text)) from None
+
+
+def _split_port(authority: str) -> tuple[str, str, str]:
+    host, colon, port = authority.rpartition(":")
+    if not colon or authority.endswith("]"):
+        return authority, "", ""
+    return host, colon, port
 
 
 def _dns_fault(host: str) -> str:

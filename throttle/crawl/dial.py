@@ -68,23 +68,24 @@ class Call:
             self._to_origin = info["request"].method != b"CONNECT"
             if self._to_origin:
                 self.left_s()
-                self._ask()
+                self._call_back(self._may_send)
         elif event in (
             "http11.send_request_headers.complete",
             "http11.send_request_headers.failed",
         ):
             # A write that failed half way may have reached the host all the same.
             if self._to_origin:
-                self.sent_at_s = self._clock()
-                if self._on_sent is not None:
-                    self._on_sent(self.sent_at_s)
+                self.sent_at_s = sent_at_s = self._clock()
+                if (on_sent := self._on_sent) is not None:
+                    self._call_back(lambda: on_sent(sent_at_s))
         elif event == "http11.receive_response_headers.complete" and self._to_origin:
             self._head_bytes = None
 
-    def _ask(self) -> None:
+    def _call_back(self, callback: Callable[[], None]) -> None:
         try:
-            self._may_send()
+            callback()
         except Exception as error:
+            # Remembered, so that the caller's own error is never taken for one of the network.
             self.aborted = error
             raise
 

@@ -112,10 +112,10 @@ class Fetcher:
         """GET `url` once: no redirect is followed, no cookie or login sent.
 
         `may_send` is called right before the first byte to the host and may raise to send nothing;
-        its exception passes through as it is. `on_sent` is called with the clock right after the
-        request was written. `sent_at_s` of the response, or of the error, is the
-        clock right after the request was written, None when nothing was. Raises `AddressRefused`
-        and `FetchError`, whose `reason` is one printable line.
+        `on_sent` is called with the clock right after the request was written. What they raise
+        passes through as it is. `sent_at_s` of the response, or of the error, is that same moment,
+        None when nothing was sent. Raises `AddressRefused` and `FetchError`, whose `reason` is one
+        printable line.
         """
         place = _Place.of(url)
         call = Call(

@@ -196,11 +196,13 @@ def _header_wishes(header: str, product: str) -> set[str]:
     for line in header.lower().splitlines():
         agent = ""
         for part in line.split(","):
-            name, colon, rest = part.partition(":")
-            if colon and name.strip() not in _VALUED:
-                agent, part = name.strip(), rest
+            name, colon, wish = part.partition(":")
+            if not colon or name.strip() in _VALUED:
+                wish = part
+            else:
+                agent = name.strip()
             if agent in {"", product}:
-                wishes.add(part.strip())
+                wishes.add(wish.strip())
     return wishes
 
 

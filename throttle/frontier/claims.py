@@ -1,7 +1,7 @@
 """claim, release, recover, expire: the dispatcher's verbs on the frontier."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,8 +96,8 @@ class Claims:
         )
         return sum(replies)
 
-    def recover(self, owned: Sequence[Owned], *, own_too: bool, keep: Collection[str] = ()) -> int:
-        """Gives back unstarted grants of former holders (`own_too`: of this one, but for `keep`)."""
+    def recover(self, owned: Sequence[Owned], *, own_too: bool) -> int:
+        """Gives back unstarted grants of former holders (`own_too`: of this one, as well)."""
         if not owned:
             return 0
         replies = self._scripts.run_many(
@@ -106,7 +106,7 @@ class Claims:
                     "recover",
                     one,
                     ("ready", "refill", "grants", "totals"),
-                    ["1" if own_too else "0", *keep],
+                    ["1" if own_too else "0"],
                 )
                 for one in owned
             ]
@@ -176,7 +176,10 @@ def _expired(partition: int, reply: list[Any]) -> Expired:
 def _grants(rows: list[bytes]) -> list[Grant]:
     return [
         Grant(
-            rows[i].decode(), rows[i + 1].decode(), GrantKind(rows[i + 2].decode()), decode(rows[i + 3]).url
+            rows[i].decode(),
+            rows[i + 1].decode(),
+            GrantKind(rows[i + 2].decode()),
+            decode(rows[i + 3]).url,
         )
         for i in range(0, len(rows), 4)
     ]

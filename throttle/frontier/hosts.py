@@ -91,11 +91,15 @@ class Hosts:
         """
         for name, number in (("burst", policy.burst), ("concurrency", policy.concurrency)):
             if number is not None and number < 1:
-                raise UsageError(f"{name} must be at least 1, got {number}; to stop a host, pause it")
+                raise UsageError(
+                    f"{name} must be at least 1, got {number}; to stop a host, pause it"
+                )
         fields: list[str | int] = ["known", "1"]
         if policy.interval_s is not None:
             if policy.interval_s <= 0:
-                raise UsageError("the interval must be above 0; for a fast host write 10ms or 100/s")
+                raise UsageError(
+                    "the interval must be above 0; for a fast host write 10ms or 100/s"
+                )
             # The interval in force stands beside its layers: scripts read it, rules make it.
             interval_us = us_up(policy.interval_s)
             fields += ("operator_us", interval_us, "interval_us", interval_us)

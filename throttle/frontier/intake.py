@@ -50,12 +50,16 @@ class Intake:
         Raises `ServerUnreachable` or `FrontierError`; then adding all again is safe.
         """
         answers: dict[int, Answer] = {}
-        asked = self._within_budget(self._allowed(self._canonical(candidates, answers), answers), answers)
+        asked = self._within_budget(
+            self._allowed(self._canonical(candidates, answers), answers), answers
+        )
         added = self._push(asked, answers)
         self._give_back(len(asked) - added)
         return [answers[place] for place in range(len(candidates))]
 
-    def _canonical(self, candidates: Sequence[Candidate], answers: dict[int, Answer]) -> list[_Asked]:
+    def _canonical(
+        self, candidates: Sequence[Candidate], answers: dict[int, Answer]
+    ) -> list[_Asked]:
         asked = []
         for place, candidate in enumerate(candidates):
             try:

@@ -19,7 +19,9 @@ class Owned:
 class Leases:
     """Takes and renews the leases of all partitions for one holder in one role."""
 
-    def __init__(self, scripts: Scripts, keys: Keys, *, role: str, holder: str, ttl_s: float) -> None:
+    def __init__(
+        self, scripts: Scripts, keys: Keys, *, role: str, holder: str, ttl_s: float
+    ) -> None:
         self._scripts = scripts
         self._keys = keys
         self._role = role

@@ -34,14 +34,18 @@ class Refill:
 
     def due(self, owned: Sequence[Owned], most: int) -> list[Due]:
         """What is due in each partition, at most `most` each, in one round trip."""
-        replies = self._scripts.run_many([self._call("due", one, ("refill",), [most]) for one in owned])
+        replies = self._scripts.run_many(
+            [self._call("due", one, ("refill",), [most]) for one in owned]
+        )
         return [_due(one, reply) for one, reply in zip(owned, replies, strict=True)]
 
     def issued(self, marks: Sequence[tuple[Owned, Sequence[tuple[str, str]]]]) -> None:
         """Marks published tokens: per partition, pairs of key and queue shape."""
         self._checked(
             [
-                self._call("issued", owned, ("ready", "refill"), [x for pair in pairs for x in pair])
+                self._call(
+                    "issued", owned, ("ready", "refill"), [x for pair in pairs for x in pair]
+                )
                 for owned, pairs in marks
                 if pairs
             ]
@@ -52,7 +56,10 @@ class Refill:
         self._checked(
             [
                 self._call(
-                    "postpone", owned, ("refill",), [us_up(delay_s), " ".join(reason.split()), *keys]
+                    "postpone",
+                    owned,
+                    ("refill",),
+                    [us_up(delay_s), " ".join(reason.split()), *keys],
                 )
             ]
         )

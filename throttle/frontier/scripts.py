@@ -10,20 +10,21 @@ from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
-from redis.exceptions import (
-    BusyLoadingError,
-    ConnectionError,
-    NoScriptError,
-    ReadOnlyError,
-    RedisError,
-    TimeoutError,
-)
+from redis.exceptions import BusyLoadingError, NoScriptError, ReadOnlyError, RedisError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
 from throttle.errors import FrontierError, ServerUnreachable
 
 _INCLUDE = re.compile(r"^--@include (\w+)$", re.MULTILINE)
-_UNREACHABLE = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OSError)
+_UNREACHABLE = (
+    RedisConnectionError,
+    RedisTimeoutError,
+    BusyLoadingError,
+    ReadOnlyError,
+    OSError,
+)
 
 
 @cache
@@ -121,7 +122,7 @@ class Scripts:
         text = _one_line(error)
         if text.startswith("OOM") or "maxmemory" in text:
             return FrontierError(
-                f"{self._shown} is full ({verb}: {text}); raise its maxmemory: URLs are kept, not evicted"
+                f"{self._shown} is full ({verb}: {text}); raise its maxmemory, no URL is evicted"
             )
         return FrontierError(f"{self._shown} refused {verb}: {text}")
 

@@ -21,7 +21,7 @@ class WakeListener:
     """
 
     def __init__(
-        self, client: redis.Redis, keys: Keys, role: str, on_wake: Callable[[int | None], None]
+        self, client: redis.Redis, keys: Keys, role: str, on_wake: Callable[[int | None], object]
     ) -> None:
         self._client = client
         self._keys = keys

@@ -67,6 +67,22 @@ class Channel:
             ),
         )
 
+    async def exists(self, queue: str) -> bool:
+        """Whether `queue` is there; where it is not, RabbitMQ closes this channel.
+
+        Raises `BrokerError` for what else RabbitMQ says, and `ServerUnreachable`.
+        """
+        try:
+            await self._call(
+                queue,
+                lambda answered: self.raw.queue_declare(queue, passive=True, callback=answered),
+            )
+        except BrokerError as error:
+            if error.code == 404:
+                return False
+            raise
+        return True
+
     async def delete(self, queue: str) -> None:
         """Delete `queue` with what it holds; a queue that does not exist is no error."""
         await self._call(queue, lambda answered: self.raw.queue_delete(queue, callback=answered))

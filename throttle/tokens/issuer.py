@@ -118,9 +118,7 @@ class Issuer:
         ]
         if missing:
             faults |= await self._declare(missing)
-            again = dict(
-                zip((t.key for t in missing), await self._publish(missing), strict=True)
-            )
+            again = dict(zip((t.key for t in missing), await self._publish(missing), strict=True))
             confirms = [again.get(t.key, c) for (_, t), c in zip(sound, confirms, strict=True)]
         self._mark(sound, confirms, faults)
         self._put_off(wanted, faults)

@@ -61,6 +61,13 @@ class Link:
         """Why RabbitMQ takes no messages now ("low on memory", "low on disk"), or empty."""
         return self._blocked
 
+    @property
+    def server_version(self) -> str:
+        """RabbitMQ's own version, such as "3.10.8"; empty while the connection is not open."""
+        if not self.connected:
+            return ""
+        return str((self._connection.server_properties or {}).get("version", ""))
+
     async def open(self, timeout_s: float) -> None:
         """Wait until the connection is open, starting it the first time.
 
@@ -296,7 +303,7 @@ async def _end(connection: Any, lost: asyncio.Event) -> None:
 
 
 def _innermost(reason: BaseException) -> BaseException:
-    """pika wraps the cause in up to three exceptions, as arguments or in `exception` attributes."""
+    """The cause that pika has wrapped in up to three exceptions."""
     while True:
         inner = next(
             (

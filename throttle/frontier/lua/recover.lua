@@ -2,7 +2,6 @@
 --
 -- KEYS  1 ready  2 refill  3 grants  4 totals  5 lease
 -- ARGV  1 prefix  2 holder  3 epoch  4 '1': those of this epoch, too (after a lost reply)
---       then ids to leave alone (grants of this epoch that the caller knows to be under way)
 -- Reply number of grants given back, or -1 when fenced
 --
 -- Messages of these grants may lie in the crawl queue: the start gate drops them as stale. Their
@@ -20,15 +19,11 @@ local prefix, holder, epoch, own_too = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 if not owns(KEYS[5], holder, epoch) then
   return -1
 end
-local keep = {}
-for i = 5, #ARGV do
-  keep[ARGV[i]] = true
-end
 local now = now_us()
 local ready_before = head_us(ready)
 local released = 0
 for _, id in ipairs(redis.call('ZRANGE', grants, 0, -1)) do
-  local grant = not keep[id] and grant_load(prefix, id)
+  local grant = grant_load(prefix, id)
   if grant and grant.state == 'claimed' and (own_too or grant.epoch ~= epoch) then
     local host = host_load(prefix, grant.key)
     grant_close(grants, totals, host, grant)

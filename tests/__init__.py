@@ -1,0 +1,1 @@
+"""The tests of throttle; `tests/servers.py` has the servers they run against."""

@@ -1,0 +1,1 @@
+"""Tests under random faults: kills, pauses, restarts."""

@@ -1,0 +1,1 @@
+"""Tests of parts working together on real servers."""

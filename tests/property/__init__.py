@@ -1,0 +1,1 @@
+"""Tests of laws that hold for every input."""

@@ -1,0 +1,1 @@
+"""Tests of one file each, mirroring the package."""

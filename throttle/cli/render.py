@@ -1,0 +1,79 @@
+"""Tables and JSON for people and scripts; whatever is printed is made safe first."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from throttle.cli.text import safe
+from throttle.durations import format_duration
+
+_LONGEST_JSON = 8192
+_WIDE = 4000
+"""Columns where nobody looks on: a script wants one line per row."""
+
+
+def console() -> Console:
+    """Where tables go: as wide as the terminal, or as wide as it takes when that is a file."""
+    width = None if sys.stdout.isatty() else _WIDE
+    return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, header: bool = True
+) -> Table:
+    """A table of safe text; columns of numbers stand to the right."""
+    kept = [[_shown(cell) for cell in row] for row in rows]
+    made = Table(box=None, pad_edge=False, show_header=header, header_style="bold")
+    for place, name in enumerate(columns):
+        numbers = bool(kept) and all(row[place].replace(",", "").isdigit() for row in kept)
+        made.add_column(name, justify="right" if numbers else "left", overflow="fold")
+    for row in kept:
+        made.add_row(*(Text(cell) for cell in row))
+    return made
+
+
+def facts(pairs: Mapping[str, object]) -> Table:
+    """Names and values, one per line."""
+    made = Table.grid(padding=(0, 2))
+    made.add_column(style="bold", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in pairs.items():
+        made.add_row(Text(safe(name)), Text(_shown(value)))
+    return made
+
+
+def print_json(value: Mapping[str, object]) -> None:
+    """One line of JSON in plain ASCII, so that no terminal obeys what a site wrote."""
+    text = json.dumps(_capped(value), ensure_ascii=True, allow_nan=False)
+    sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
+
+
+def age(seconds: float | None) -> str:
+    """How long ago, for people."""
+    return "never" if seconds is None else f"{format_duration(seconds)} ago"
+
+
+def utc(moment_s: float | None) -> str | None:
+    """ISO 8601 in UTC to the microsecond of a Unix time, or None."""
+    return None if moment_s is None else datetime.fromtimestamp(moment_s, UTC).isoformat()
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return safe(str(value))
+
+
+def _capped(value: object) -> object:
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST_JSON else value[: _LONGEST_JSON - 1] + "…"
+    if isinstance(value, Mapping):
+        return {str(_capped(str(name))): _capped(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_capped(inner) for inner in value]
+    return value

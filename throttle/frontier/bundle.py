@@ -1,0 +1,83 @@
+"""The frontier in Redis as one process uses it: its parts, built from the settings."""
+
+import os
+import socket
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from throttle.frontier.census import Census
+from throttle.frontier.hosts import Hosts
+from throttle.frontier.intake import Intake
+from throttle.frontier.keys import Keys
+from throttle.frontier.leases import Leases
+from throttle.frontier.rules import RobotsBook
+from throttle.frontier.scripts import Scripts, connect
+from throttle.frontier.wake import WakeListener
+from throttle.model import HostPolicy
+from throttle.settings import Settings
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """The frontier in Redis, as one process uses it; its parts are made when first asked for."""
+
+    settings: Settings
+
+    @cached_property
+    def scripts(self) -> Scripts:
+        """Calls on Redis, which has a default policy from the first call on."""
+        scripts = connect(self.settings.redis_url)
+        Hosts(scripts, self.keys, self._defaults).publish_defaults(replace=False)
+        return scripts
+
+    @cached_property
+    def keys(self) -> Keys:
+        """Names in Redis."""
+        return Keys(self.settings.namespace, self.settings.partitions)
+
+    @cached_property
+    def book(self) -> RobotsBook:
+        """robots.txt of origins."""
+        return RobotsBook(self.scripts, self.keys, self.settings.product)
+
+    @cached_property
+    def intake(self) -> Intake:
+        """Add."""
+        return Intake(
+            self.scripts,
+            self.keys,
+            self.book,
+            host_depth=self.settings.host_depth,
+            max_pages=self.settings.max_pages,
+        )
+
+    @cached_property
+    def hosts(self) -> Hosts:
+        """Policies."""
+        return Hosts(self.scripts, self.keys, self._defaults)
+
+    @cached_property
+    def census(self) -> Census:
+        """Counts."""
+        return Census(self.scripts, self.keys)
+
+    @property
+    def _defaults(self) -> HostPolicy:
+        return HostPolicy(self.settings.interval, self.settings.burst, self.settings.concurrency)
+
+    def leases(self, role: str) -> Leases:
+        """Leases of this process in a role."""
+        return Leases(
+            self.scripts, self.keys, role=role, holder=process_name(), ttl_s=self.settings.lease_ttl
+        )
+
+    def listener(self, role: str, on_wake: Callable[[int | None], object]) -> WakeListener:
+        """A thread that hears the wake-ups of a role."""
+        return WakeListener(self.scripts.client, self.keys, role, on_wake)
+
+
+def process_name() -> str:
+    """A name that no other process ever has: machine, process id, and a random part."""
+    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}"

@@ -1,0 +1,1 @@
+"""Servers and processes on this machine: private RabbitMQ, Redis, children, a sample site."""

@@ -1,0 +1,1 @@
+"""Watching the service: audit, health checks."""
