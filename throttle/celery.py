@@ -19,6 +19,9 @@ _log = logging.getLogger("throttle.worker")
 
 HEARTBEAT_S = 2.0
 
+# What pika logs of a lost connection is said once more, in words, by the link that heals it.
+logging.getLogger("pika").setLevel(logging.CRITICAL)
+
 
 def configured(settings: Settings) -> Celery:
     """A Celery app for these settings: JSON only, late acks, a pool of threads."""

@@ -113,8 +113,12 @@ class Response:
 
     def header(self, name: str) -> str | None:
         """The first value of the header `name` (any case), or None."""
+        return next(iter(self.all_headers(name)), None)
+
+    def all_headers(self, name: str) -> tuple[str, ...]:
+        """Every value of the header `name` (any case), one per line it was sent on."""
         wanted = name.lower()
-        return next((value for key, value in self.headers if key.lower() == wanted), None)
+        return tuple(value for key, value in self.headers if key.lower() == wanted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,18 @@
-"""Starts the raw sites of tests/integration/sites.py for the tests of this folder."""
+"""Raw sites, throttlectl and its frontier for the tests of this folder."""
 
+import os
 import socket
 import ssl
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.integration.ctl import Ctl, ctl_command
 from tests.integration.sites import Certificate, Handler, Site, request_of
+from throttle.frontier.bundle import Frontier
+from throttle.settings import Settings
 
 
 @pytest.fixture
@@ -42,3 +47,47 @@ def serve() -> Iterator[Callable[..., Site]]:
 def certificate(tmp_path: Path) -> Certificate:
     """A certificate that only this test's client trusts."""
     return Certificate(tmp_path)
+
+
+@pytest.fixture
+def ctl_environment(redis_url: str, tmp_path: Path) -> dict[str, str]:
+    """Nothing but what the command needs; a RabbitMQ that is not there."""
+    root = Path(__file__).resolve().parents[2]
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(root),
+        "HOME": str(tmp_path),
+        "THROTTLE_REDIS_URL": redis_url,
+        "THROTTLE_BROKER_URL": "amqp://guest:guest@127.0.0.1:1//",
+    }
+
+
+@pytest.fixture
+def throttlectl(ctl_environment: dict[str, str], tmp_path: Path) -> Ctl:
+    """Runs throttlectl in an empty folder; asserts how it ends."""
+
+    def call(
+        *arguments: str, ends: int = 0, stdin: str | bytes = b"", **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run(
+            ctl_command(*arguments),
+            input=given,
+            capture_output=True,
+            cwd=tmp_path,
+            env={**ctl_environment, **more},
+            timeout=60,
+            check=False,
+        )
+        out, err = done.stdout.decode(), done.stderr.decode()
+        assert done.returncode == ends, (done.returncode, out, err)
+        assert "Traceback" not in err
+        return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+
+    return call
+
+
+@pytest.fixture
+def frontier(redis_url: str) -> Frontier:
+    """The frontier that the commands work on."""
+    return Frontier(Settings(redis_url=redis_url))

@@ -10,7 +10,8 @@ import pika
 from pika import BasicProperties
 
 from throttle.local.servers import PrivateRabbit
-from throttle.tokens.link import Link, parameters
+from throttle.tokens.broker import parameters
+from throttle.tokens.link import Link
 from throttle.tokens.publisher import Message
 
 

@@ -8,7 +8,8 @@ import pytest
 from tests.integration.rabbit import aside, cut, linked, message
 from throttle.errors import ServerUnreachable, SettingsError
 from throttle.local.servers import PrivateRabbit
-from throttle.tokens.link import Link, refuse_guest
+from throttle.tokens.broker import refuse_guest
+from throttle.tokens.link import Link
 from throttle.tokens.publisher import Confirm, Publisher
 from throttle.tokens.topology import declare_crawl
 

@@ -89,6 +89,22 @@ def test_a_cut_connection_loses_answers_and_heals(
     asyncio.run(scenario())
 
 
+def test_channels_that_died_idle_are_not_asked(
+    rabbit_server: PrivateRabbit, broker_url: str
+) -> None:
+    """A connection lost between two pulls costs no answer."""
+
+    async def scenario() -> None:
+        async with linked(broker_url) as link, linked(broker_url) as other:
+            await _fill(other, ["tokens.host"], tokens=2)
+            puller = Puller(link, channels=4)
+            assert await puller.pull(["tokens.host"]) == [Pulled.TOKEN]
+            await aside(cut, rabbit_server, broker_url)
+            assert await puller.pull(["tokens.host"]) == [Pulled.TOKEN]
+
+    asyncio.run(scenario())
+
+
 def test_a_silent_rabbitmq_is_lost_and_its_late_answers_are_nobodys(
     own_rabbit: PrivateRabbit,
 ) -> None:

@@ -60,6 +60,13 @@ def test_a_crawl_delay_is_for_all_agents_named_just_before_it() -> None:
     assert parse(text, "a").crawl_delay_s == parse(text, "b").crawl_delay_s == 3.0
 
 
+@pytest.mark.parametrize("between", ["", "Disallow: /x\n"])
+def test_a_later_crawl_delay_is_for_the_later_agent(between: str) -> None:
+    """Each agent keeps its own delay, in one group or in two."""
+    text = f"User-agent: a\nCrawl-delay: 3\n{between}User-agent: b\nCrawl-delay: 9\n".encode()
+    assert (parse(text, "a").crawl_delay_s, parse(text, "b").crawl_delay_s) == (3.0, 9.0)
+
+
 def test_an_empty_disallow_closes_the_group_and_bans_nothing() -> None:
     """`Disallow:` without a path allows everything to its own group only."""
     text = "User-agent: examplebot\nDisallow:\nUser-agent: otherbot\nDisallow: /\n"

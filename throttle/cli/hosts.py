@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from throttle.cli.parameters import DURATION, HOST, as_json
+from throttle.cli.parameters import duration, host_key_of, json_option
 from throttle.cli.render import console, facts, print_json, table, utc
 from throttle.durations import format_duration
 from throttle.errors import FrontierError, UsageError
@@ -21,21 +21,23 @@ from throttle.settings import load
 
 _AT_ONCE = 500
 _POLL_S = 0.2
+_MANY = click.IntRange(max=10_000)
+"""As the settings have it; what is below 1 is refused in better words than click's."""
 
 
 def _pace(command: Callable[..., None]) -> Callable[..., None]:
     """The options that make a policy."""
     for option in (
-        click.option("--concurrency", type=int, help="Requests open at once."),
-        click.option("--burst", type=int, help="Requests that may go in a row after a pause."),
-        click.option("--interval", type=DURATION, help="From request to request: 2s, 500ms, 30/m."),
+        click.option("--concurrency", type=_MANY, help="Requests open at once."),
+        click.option("--burst", type=_MANY, help="Requests that may go in a row after a pause."),
+        click.option("--interval", type=duration, help="From request to request: 2s, 500ms, 30/m."),
     ):
         command = option(command)
     return command
 
 
 @click.command("add-host")
-@click.argument("host", type=HOST)
+@click.argument("host", type=host_key_of)
 @_pace
 def add_host(host: str, interval: float | None, burst: int | None, concurrency: int | None) -> None:
     """Make HOST known and set its pace; what is not given stays, or is the default.
@@ -48,7 +50,7 @@ def add_host(host: str, interval: float | None, burst: int | None, concurrency: 
 
 
 @click.command("set-host")
-@click.argument("host", type=HOST)
+@click.argument("host", type=host_key_of)
 @_pace
 def set_host(host: str, interval: float | None, burst: int | None, concurrency: int | None) -> None:
     """Change the pace of the known HOST, from now on; what is not given stays."""
@@ -66,8 +68,8 @@ def _set(frontier: Frontier, host: str, policy: HostPolicy, word: str) -> None:
 
 
 @click.command("show-host")
-@click.argument("host", type=HOST)
-@as_json
+@click.argument("host", type=host_key_of)
+@json_option
 def show_host(host: str, as_json: bool) -> None:
     """Show HOST: its pace and where it comes from, its URLs, and why it waits."""
     frontier = _knowing(host)
@@ -117,7 +119,7 @@ def show_host(host: str, as_json: bool) -> None:
 
 @click.command("list-hosts")
 @click.argument("pattern", default="*")
-@as_json
+@json_option
 def list_hosts(pattern: str, as_json: bool) -> None:
     """List the hosts that match PATTERN, a shell pattern such as '*.example'.
 
@@ -154,7 +156,7 @@ def list_hosts(pattern: str, as_json: bool) -> None:
 
 
 @click.command("pause")
-@click.argument("host", type=HOST)
+@click.argument("host", type=host_key_of)
 def pause(host: str) -> None:
     """Let nothing new of HOST start; what is under way ends by itself."""
     _knowing(host).hosts.pause(host, paused=True)
@@ -162,7 +164,7 @@ def pause(host: str) -> None:
 
 
 @click.command("resume")
-@click.argument("host", type=HOST)
+@click.argument("host", type=host_key_of)
 def resume(host: str) -> None:
     """Let the paused HOST go on, at its pace."""
     _knowing(host).hosts.pause(host, paused=False)
@@ -170,16 +172,16 @@ def resume(host: str) -> None:
 
 
 @click.command("remove-host")
-@click.argument("host", type=HOST)
+@click.argument("host", type=host_key_of)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option(
     "--timeout",
-    type=DURATION,
+    type=duration,
     default="1m",
     show_default=True,
     help="How long to wait for fetches under way.",
 )
-def remove_host(host: str, yes: bool, timeout: float) -> None:  # noqa: ASYNC109 - not async
+def remove_host(host: str, yes: bool, timeout: float) -> None:
     """Take HOST out with its URLs and what it has seen; its clock still runs out.
 
     It is paused first. When fetches are still under way after --timeout, it stays paused.

@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -81,7 +82,7 @@ class Interrupts:
 
 def _write_nowhere() -> None:
     """The terminal is gone: writing to it would fail, and there is still work to put away."""
-    with open(os.devnull, "wb") as nowhere:
+    with Path(os.devnull).open("wb") as nowhere:
         for stream in (sys.stdout, sys.stderr):
             if stream.isatty():
                 os.dup2(nowhere.fileno(), stream.fileno())

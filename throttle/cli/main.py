@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import io
 import os
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ _LONGEST_ERROR = 2000
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Crawl on this machine, nothing to prepare": {
         "demo": ("demo", "Crawl a sample site politely and prove it."),
-        "crawl": ("service", "Crawl the hosts of some URLs into one WARC file."),
+        "crawl": ("crawl", "Crawl the hosts of some URLs into one WARC file."),
         "up": ("service", "Run the whole service with its own RabbitMQ and Redis."),
     },
     "Hosts": {
@@ -152,6 +153,10 @@ def completion(shell: str) -> None:
 
 def main() -> NoReturn:
     """The console script: runs one command and ends the process with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal without Unicode shows an escape rather than end the command.
+            stream.reconfigure(errors="backslashreplace")
     try:
         cli.main(prog_name=_NAME)
     except ThrottleError as error:

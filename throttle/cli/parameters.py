@@ -1,7 +1,5 @@
 """What commands take as a person types it: hosts and durations, refused in words."""
 
-from typing import Any
-
 import click
 
 from throttle.cli.text import safe
@@ -10,36 +8,23 @@ from throttle.errors import InvalidURL, UsageError
 from throttle.urls import host_key
 
 
-class _Duration(click.ParamType):
-    """`2s`, `500ms`, `1h30m` or `30/m`; becomes seconds."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        if isinstance(value, float):
-            return value
-        try:
-            return parse_duration(str(value))
-        except UsageError as error:
-            self.fail(safe(str(error)), param, ctx)
+def duration(text: str) -> float:
+    """Seconds in `2s`, `500ms`, `1h30m` or `30/m`; the `type` of an option."""
+    try:
+        return parse_duration(text)
+    except UsageError as error:
+        raise click.BadParameter(safe(str(error))) from error
 
 
-class _Host(click.ParamType):
-    """A host name, an address or a whole URL; becomes the politeness key."""
-
-    name = "host"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            return host_key(str(value))
-        except InvalidURL as error:
-            self.fail(safe(str(error)), param, ctx)
+def host_key_of(text: str) -> str:
+    """The politeness key of a host name, an address or a whole URL; the `type` of an argument."""
+    try:
+        return host_key(text)
+    except InvalidURL as error:
+        raise click.BadParameter(safe(str(error))) from error
 
 
-DURATION = _Duration()
-HOST = _Host()
-
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON; durations in seconds.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON; durations in seconds."
+)
 """The option `--json` of every command that reports."""

@@ -8,9 +8,10 @@ from typing import Any
 import click
 from rich.console import Group
 from rich.live import Live
+from rich.table import Table
 from rich.text import Text
 
-from throttle.cli.parameters import DURATION, as_json
+from throttle.cli.parameters import duration, json_option
 from throttle.cli.render import age, console, facts, print_json, table
 from throttle.frontier.bundle import Frontier
 from throttle.frontier.census import Count
@@ -21,10 +22,10 @@ _STATE_STYLES = {State.OK: "green", State.WARN: "yellow", State.FAULT: "red"}
 
 
 @click.command("status")
-@as_json
+@json_option
 @click.option("--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
 @click.option(
-    "--every", type=DURATION, default="1s", show_default=True, help="How often --watch looks."
+    "--every", type=duration, default="1s", show_default=True, help="How often --watch looks."
 )
 def status(as_json: bool, watch: bool, every: float) -> None:
     """Show what waits, what is under way, how URLs ended and who is alive."""
@@ -39,7 +40,7 @@ def status(as_json: bool, watch: bool, every: float) -> None:
 
 
 @click.command("audit")
-@as_json
+@json_option
 @click.pass_context
 def audit(ctx: click.Context, as_json: bool) -> None:
     """Count every URL where it lies: each accepted one must lie in exactly one place.
@@ -58,7 +59,7 @@ def audit(ctx: click.Context, as_json: bool) -> None:
 
 
 @click.command("doctor")
-@as_json
+@json_option
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> None:
     """Check both servers, the settings and the processes; each failure comes with its remedy.
@@ -116,7 +117,7 @@ def _status_table(now: dict[str, Any]) -> Group:
         *now["outcomes"].items(),
         *((f"robots.txt {k}", n) for k, n in now["robots"].items()),
     ]
-    parts = [facts({**counts, **ages})]
+    parts: list[Table | Text] = [facts({**counts, **ages})]
     if outcomes:
         parts += [Text(), table(("outcome", "times"), outcomes)]
     return Group(*parts)

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from throttle.cli.parameters import as_json
+from throttle.cli.parameters import json_option
 from throttle.cli.render import print_json
 from throttle.cli.text import safe
 from throttle.errors import FrontierError, ServerUnreachable, UsageError
@@ -75,7 +75,7 @@ class _Tally:
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     help="One URL per line, in UTF-8; - is standard input.",
 )
-@as_json
+@json_option
 @click.pass_context
 def add_url(ctx: click.Context, urls: tuple[str, ...], path: Path | None, as_json: bool) -> None:
     """Add URLs to the crawl, and count the answers: added, seen, full, disallowed, invalid.

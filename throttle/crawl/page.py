@@ -37,7 +37,7 @@ def follow_links(page: Page, product: str) -> Found:
         response.body,
         page.url,
         response.header("content-type"),
-        x_robots_tag=response.header("x-robots-tag"),
+        x_robots_tag="\n".join(response.all_headers("x-robots-tag")),
         product=product,
     )
     return Found(links=found.links)

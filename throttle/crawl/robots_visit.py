@@ -23,9 +23,8 @@ class RobotsVisit:
 
     def answered(self, started: Started, response: Response) -> Outcome:
         """A response came: its rules are in force, or its redirect is queued at its own host."""
-        location = response.header("location")
-        if 300 <= response.status < 400 and response.status != 304 and location:
-            return self._redirected(started, location)
+        if 300 <= response.status < 400 and response.status != 304:
+            return self._redirected(started, response.header("location") or "")
         self._store(started, response.status, response.body)
         return Outcome(End.DONE, "robots", f"status {response.status}")
 
@@ -43,7 +42,8 @@ class RobotsVisit:
         try:
             target = canonical(location, entry.url)
         except InvalidURL as error:
-            self._store(started, 404, b"")
+            # Nowhere to go is no answer: nothing of the origin is fetched until there is one.
+            self._store(started, None, b"")
             return Outcome(End.DONE, "robots", f"redirect: {error.reason}")
         record = self._record(entry.origin)
         self._book.store(

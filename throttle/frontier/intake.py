@@ -50,11 +50,12 @@ class Intake:
         Raises `ServerUnreachable` or `FrontierError`; then adding all again is safe.
         """
         answers: dict[int, Answer] = {}
-        asked = self._within_budget(
-            self._allowed(self._canonical(candidates, answers), answers), answers
-        )
+        asked = self._allowed(self._canonical(candidates, answers), answers)
+        reserved = self._reserve(len(asked))
+        if reserved < len(asked):
+            asked = self._within(reserved, asked, answers)
         added = self._push(asked, answers)
-        self._give_back(len(asked) - added)
+        self._give_back(reserved - added)
         return [answers[place] for place in range(len(candidates))]
 
     def _canonical(
@@ -81,13 +82,25 @@ class Intake:
                 allowed.append(one)
         return allowed
 
-    def _within_budget(self, asked: list[_Asked], answers: dict[int, Answer]) -> list[_Asked]:
-        if not self._max_pages or not asked:
-            return asked
-        given = int(self._budget(len(asked)))
-        for one in asked[given:]:
+    def _reserve(self, wanted: int) -> int:
+        return self._budget(wanted) if self._max_pages and wanted else wanted
+
+    def _within(
+        self, room: int, asked: list[_Asked], answers: dict[int, Answer]
+    ) -> list[_Asked]:
+        """The first `room` of those not seen: near the bound, known URLs must not take its room."""
+        replies = self._scripts.read(
+            [("SISMEMBER", self._keys.of_host(one.key, "seen"), digest(one.url)) for one in asked]
+        )
+        fresh = []
+        for one, is_seen in zip(asked, replies, strict=True):
+            if is_seen:
+                answers[one.place] = _answer(one.url, Verdict.SEEN)
+            else:
+                fresh.append(one)
+        for one in fresh[room:]:
             answers[one.place] = Answer(one.url, Verdict.FULL, "max_pages of the crawl is reached")
-        return asked[:given]
+        return fresh[:room]
 
     def _give_back(self, unused: int) -> None:
         if self._max_pages and unused > 0:

@@ -23,6 +23,7 @@ from throttle.local.directory import LOOPBACK
 HOSTS = tuple(f"{letter}.pydoc.example" for letter in "abcdefghijkl")
 PRIVATE = "/private/notes.html"
 _ROOT = Path(__file__).parents[2]
+_MADE_BY = "made-by"
 _TIMEOUT_S = 120.0
 # Importing these opens windows or browsers, prints, or takes long; tests are no documentation.
 _SKIPPED = frozenset(
@@ -58,10 +59,9 @@ def sample_site(folder: Path) -> SampleSite:
     Raises `LocalServerError` when it cannot be made.
     """
     folder = Path(folder).absolute()
-    made = folder / "made-by"
+    made = folder / _MADE_BY
     if not made.exists() or made.read_text(encoding="utf-8") != sys.version:
         _make_apart(folder)
-        made.write_text(sys.version, encoding="utf-8")
     pages = sum(1 for host in HOSTS for _ in (folder / host).glob("*.html"))
     return SampleSite(folder, HOSTS, pages)
 
@@ -97,6 +97,7 @@ def make(folder: Path) -> None:
         _write(folder, host, "index.html", _index(host, names, HOSTS[(number + 1) % len(HOSTS)]))
         _write(folder, host, "robots.txt", _RULES)
         _write(folder, host, PRIVATE.lstrip("/"), "<title>Private</title>Not for crawlers.\n")
+    (folder / _MADE_BY).write_text(sys.version, encoding="utf-8")
 
 
 def host_of(module: str) -> str:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from throttle.errors import LocalServerError, ServerUnreachable
 from throttle.frontier.bundle import Frontier
-from throttle.local.child import Child
+from throttle.local.child import Child, last_lines
 from throttle.local.directory import DirectoryLock
 from throttle.local.servers import PrivateRabbit, PrivateRedis
 from throttle.local.supervisor import Supervisor
 from throttle.settings import PREFIX, Settings
 
 _ROOT = Path(__file__).parents[2]
-_ROLES = ("issuer", "dispatcher", "worker")
+_LOGS = {"issuer": "beat", "dispatcher": "dispatcher", "worker": "worker1"}
 _READY_S = 60.0
 _FRESH_S = 3.0
 _POLL_S = 0.05
@@ -76,7 +76,7 @@ class Service:
             tell("starting RabbitMQ")
             self._supervisor.adopt(self._rabbit)
             tell("starting beat, dispatcher and " + _count(self._workers, "worker"))
-            self.frontier.hosts.publish_defaults()
+            self.frontier.hosts.publish_defaults(replace=True)
             for child in self._children():
                 self._supervisor.adopt(child)
             self._await_pulses()
@@ -109,7 +109,7 @@ class Service:
         self._lock.release()
 
     def _children(self) -> Iterator[Child]:
-        environment = {**_bare(self._environ), **as_environment(self.settings)}
+        environment = {**without_settings(self._environ), **as_environment(self.settings)}
         dispatch = (sys.executable, "-m", "throttle.cli.main", "dispatch")
         beat = (*_CELERY, "beat", "--loglevel", "INFO")
         worker = (*_CELERY, "worker", "--loglevel", "WARNING", "--without-gossip")
@@ -124,18 +124,20 @@ class Service:
 
     def _await_pulses(self) -> None:
         end_s = time.monotonic() + _READY_S
-        missing = list(_ROLES)
+        missing = list(_LOGS)
         while missing:
             if time.monotonic() > end_s:
-                raise LocalServerError(
-                    f"no sign of life from {', '.join(missing)} after {_READY_S:g} s; "
-                    f"see the logs in {self.logs}"
-                )
+                raise LocalServerError(self._silence(missing))
             self._supervisor.check()
             time.sleep(_POLL_S)
             with suppress(ServerUnreachable):
                 ages = self.frontier.census.ages()
-                missing = [role for role in _ROLES if ages.get(role, _FRESH_S) >= _FRESH_S]
+                missing = [role for role in _LOGS if ages.get(role, _FRESH_S) >= _FRESH_S]
+
+    def _silence(self, roles: list[str]) -> str:
+        logs = (self.logs / f"{_LOGS[role]}.log" for role in roles)
+        said = "\n".join(f"{log}:\n{last_lines(log)}" for log in logs)
+        return f"no sign of life from {', '.join(roles)} after {_READY_S:g} s; {said}"
 
 
 def as_environment(settings: Settings) -> dict[str, str]:
@@ -147,6 +149,14 @@ def as_environment(settings: Settings) -> dict[str, str]:
     return {**variables, PREFIX + "CONFIG": os.devnull}
 
 
+def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` without our variables, for a child that finds this package."""
+    kept = {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
+    path = kept.get("PYTHONPATH")
+    kept["PYTHONPATH"] = f"{_ROOT}{os.pathsep}{path}" if path else str(_ROOT)
+    return kept
+
+
 def _as_text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
@@ -155,13 +165,6 @@ def _as_text(value: object) -> str:
     if isinstance(value, tuple):
         return " ".join(value)
     return str(value)
-
-
-def _bare(environ: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
-    path = kept.get("PYTHONPATH")
-    kept["PYTHONPATH"] = f"{_ROOT}{os.pathsep}{path}" if path else str(_ROOT)
-    return kept
 
 
 def _count(number: int, what: str) -> str:

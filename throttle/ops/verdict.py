@@ -59,9 +59,7 @@ def hosts_seen(
     ]
 
 
-def promises(
-    arrivals: Sequence[Arrival], hosts: Sequence[HostSeen], count: Count
-) -> list[Promise]:
+def promises(arrivals: Sequence[Arrival], hosts: Sequence[HostSeen], count: Count) -> list[Promise]:
     """What was promised (burst 1, concurrency 1), held against the site's log and the audit."""
     return [
         _gap(hosts),
@@ -97,14 +95,14 @@ def _gap(hosts: Sequence[HostSeen]) -> Promise:
     return Promise(
         "gap",
         bool(slacks_s) and worst_s >= -TOLERANCE_S,
-        f"{gaps} gaps; the smallest is its interval {worst_s * 1000:+.1f} ms"
-        f" (tolerance {TOLERANCE_S * 1000:g} ms)",
+        f"{gaps} gaps, the least: its interval {worst_s * 1000:+.1f} ms"
+        f" (-{TOLERANCE_S * 1000:g} ms would pass)",
     )
 
 
 def _concurrency(hosts: Sequence[HostSeen]) -> Promise:
     most = max((host.most_open for host in hosts), default=0)
-    return Promise("concurrency", most == 1, f"at most {most} request of a host open at once")
+    return Promise("concurrency", most == 1, f"at most {most} open at once at a host")
 
 
 def _nothing_lost(count: Count) -> Promise:
@@ -126,7 +124,7 @@ def _every_page_once(arrivals: Sequence[Arrival], count: Count) -> Promise:
     return Promise(
         "every page once",
         fetched == count.done + count.dead and fetched > 0 and again == 0,
-        f"the site saw {fetched} of {count.done + count.dead} pages, {again} of them twice",
+        f"{fetched} of {count.done + count.dead} pages seen by the site, {again} of them twice",
     )
 
 
@@ -137,8 +135,7 @@ def _all_pay(arrivals: Sequence[Arrival], hosts: Sequence[HostSeen]) -> Promise:
     return Promise(
         "all pay",
         known == len(arrivals) and 0 < most <= 1.005,
-        f"{len(arrivals)} requests, {robots} robots.txt among them;"
-        f" {most:.1%} of an allowed rate at most",
+        f"{len(arrivals)} requests, {robots} of them robots.txt; at most {most:.1%} of a rate",
     )
 
 
@@ -148,6 +145,5 @@ def _robots(hosts: Sequence[HostSeen]) -> Promise:
     return Promise(
         "robots",
         forbidden == 0 and first == len(hosts),
-        f"{forbidden} forbidden pages fetched; robots.txt came first at {first} of"
-        f" {len(hosts)} hosts",
+        f"{forbidden} forbidden fetches; robots.txt first at {first} of {len(hosts)} hosts",
     )

@@ -1,42 +1,50 @@
 """When each partition wants to be looked at again: what dispatcher and issuer sleep by."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
+
+LOOK_S = 1.0
+"""Every partition is looked at this often at least, so that a lost wake-up costs no more."""
 
 
 class Agenda:
     """Due times of partitions on the loop's clock, and a bell that ends a sleep early.
 
-    `ring` may be called from another thread.
+    A ring between `due` and `put` is not lost: it concerns what the look in between did not see.
     """
 
     def __init__(self) -> None:
         self._due: dict[int, float] = {}
+        self._rung: set[int] = set()
         self._bell = asyncio.Event()
 
     def due(self, partitions: Iterable[int], now: float) -> list[int]:
         """Those of `partitions` that are due, the longest due first; unknown ones are due."""
-        waiting = [(self._due.get(partition, 0.0), partition) for partition in partitions]
-        return [partition for at, partition in sorted(waiting) if at <= now]
+        waiting = sorted((self._due.get(partition, 0.0), partition) for partition in partitions)
+        found = [partition for at, partition in waiting if at <= now]
+        self._rung.difference_update(found)
+        return found
 
     def put(self, partition: int, now: float, after_s: float | None) -> None:
-        """Looks at `partition` again `after_s` seconds from now; None: when it rings."""
-        self._due[partition] = float("inf") if after_s is None else now + after_s
+        """Looks at `partition` again `after_s` seconds from now, None: when something happens."""
+        if partition not in self._rung:
+            self._due[partition] = now + min(LOOK_S, LOOK_S if after_s is None else after_s)
 
     def ring(self, partition: int | None) -> None:
         """Makes a partition (None: all) due now and ends the sleep. In the loop's thread only."""
         if partition is None:
+            self._rung.update(self._due)
             self._due.clear()
         else:
+            self._rung.add(partition)
             self._due[partition] = 0.0
         self._bell.set()
 
     async def sleep(self, partitions: Iterable[int], now: float, at_most_s: float) -> None:
         """Sleeps until a partition is due, the bell rings, or `at_most_s` seconds have passed."""
         first = min((self._due.get(partition, 0.0) for partition in partitions), default=now + 3600)
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, min(first - now, at_most_s))):
                 await self._bell.wait()
-        except TimeoutError:
-            pass
         self._bell.clear()

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from pika.channel import Channel as PikaChannel
-from pika.exceptions import AMQPError, ChannelClosed, ChannelError, ConnectionClosed
+from pika.exceptions import AMQPError, ChannelClosed, ChannelError, ConnectionClosed, NoFreeChannels
 
 from throttle.errors import BrokerError, ServerUnreachable, ThrottleError
 
@@ -112,6 +113,35 @@ class Channel:
                 future.set_exception(fault)
         for callback in self._on_end:
             callback(fault)
+
+
+async def open_channel(
+    connection: Any, peer: str, on_confirm: Callable[[Any], None] | None = None
+) -> Channel:
+    """A new channel of the pika connection `connection`, confirming to `on_confirm` if given.
+
+    Raises `BrokerError` when no channel is left, `ServerUnreachable` when the connection goes.
+    """
+    opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    try:
+        raw = connection.channel(on_open_callback=lambda _raw: fulfil(opened))
+    except NoFreeChannels as error:
+        raise BrokerError(
+            f"RabbitMQ at {peer} allows no more channels; raise channel_max in its "
+            "rabbitmq.conf or lower THROTTLE_CHANNELS"
+        ) from error
+    channel = Channel(raw, peer)
+    channel.watch(opened)
+    try:
+        await opened
+        if on_confirm is not None:
+            selected = channel.expect()
+            raw.confirm_delivery(on_confirm, lambda _ok: fulfil(selected))
+            await selected
+    except asyncio.CancelledError:
+        channel.discard()
+        raise
+    return channel
 
 
 def fulfil(future: "asyncio.Future[None]") -> None:

@@ -88,9 +88,11 @@ class Issuer:
                 " memory or disk, the tokens wait"
             )
         parts = self._refill.due(due, self._batch)
-        for part in parts:
-            self.agenda.put(part.owned.partition, self._now(), part.next_due_s)
         await self._issue(parts)
+        for part in parts:
+            # A bucket that is not full after this token has a next one, which is not known yet.
+            more = any(token.burst > 1 for token in part.tokens)
+            self.agenda.put(part.owned.partition, self._now(), 0.0 if more else part.next_due_s)
 
     def _hold(self) -> None:
         now = self._now()
@@ -152,9 +154,7 @@ class Issuer:
         for (owned, token), confirm in zip(sound, confirms, strict=True):
             if confirm is Confirm.CONFIRMED:
                 marks[owned].append((token.key, _shape(token)))
-            elif confirm is Confirm.UNKNOWN:
-                self.agenda.put(owned.partition, self._now(), _FAULT_PAUSE_S)
-            else:
+            elif confirm is not Confirm.UNKNOWN:
                 faults.setdefault(token.key, "RabbitMQ did not take the token")
         self._refill.issued(list(marks.items()))
 

@@ -41,6 +41,11 @@ local function host_of(key)
   return touched[key]
 end
 
+-- Every host is read before the first write: one without a policy fails the call as a whole.
+for i = 3, #ARGV, 4 do
+  host_of(ARGV[i])
+end
+
 for i = 3, #ARGV, 4 do
   local key, entry, digest, only_known = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3] == '1'
   local host = host_of(key)

@@ -75,8 +75,13 @@ local function take(host)
 end
 
 local keys = redis.call('ZRANGE', ready, '-inf', now, 'BYSCORE', 'LIMIT', 0, most)
-for _, key in ipairs(keys) do
-  local host = host_load(prefix, key)
+-- Every host is read before the first write: one without a policy fails the call as a whole.
+local going = {}
+for i, key in ipairs(keys) do
+  going[i] = host_load(prefix, key)
+end
+for i, key in ipairs(keys) do
+  local host = going[i]
   promote_delayed(host)
   local may_go = not host.paused and host.tokens >= 1 and host.in_flight < host.concurrency
   local kind, entry, chase

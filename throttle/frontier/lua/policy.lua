@@ -6,7 +6,7 @@
 --
 -- A changed burst or interval may need a queue with other arguments: the bucket is believed empty
 -- and put up for refill, where the issuer compares the queue's shape. A longer interval moves
--- the clock out as if the last request had been made under it. Atomic; may be repeated.
+-- the clock out as if the last requests had been made under it. Atomic; may be repeated.
 --@include clock
 --@include wake
 --@include host
@@ -26,12 +26,23 @@ end
 redis.call('SADD', hosts, key)
 local host = host_load(prefix, key)
 if host.tat_us > 0 then
-  host.tat_us = host.tat_us + (host.interval_us - before.interval_us)
+  local longer_us = host.interval_us - before.interval_us
+  if before.is_new then
+    -- A clock kept from before a removal: under which interval it ran is not known.
+    longer_us = math.max(0, longer_us)
+  end
+  if longer_us > 0 then
+    -- What is spent of a burst stays spent: each request still counted becomes one of the new ones.
+    local counted = math.ceil((host.tat_us - now) / before.interval_us)
+    longer_us = longer_us * math.max(1, math.min(before.burst, counted))
+  end
+  host.tat_us = host.tat_us + longer_us
 end
 if host.burst ~= before.burst or host.interval_us ~= before.interval_us then
   host.tokens = 0
 end
-if host.tokens < host.burst and host.waiting + host.delayed + host.chase > 0 then
+local work = host.waiting + host.delayed + host.chase + host.in_flight
+if host.tokens < host.burst and work > 0 then
   redis.call('ZADD', refill, 'LT', now, key)
 end
 reschedule(ready, host, now)

@@ -19,7 +19,7 @@ local function host_load(prefix, key)
   if not (values[1] and values[2] and values[3]) then
     policy = redis.call('HMGET', prefix .. 'defaults', 'interval_us', 'burst', 'concurrency')
     if not policy[1] then
-      error('no default policy yet: start beat, or set one for the host')
+      error('no default policy: start beat, which writes it')
     end
   end
   local host = {

@@ -1,0 +1,100 @@
+"""The summary of a crawl: counts per outcome and per host, for people and as JSON."""
+
+from dataclasses import dataclass
+
+from throttle.cli.output import NOTHING, Written
+from throttle.cli.render import console, table
+from throttle.durations import format_duration
+from throttle.frontier.census import Count, Totals
+from throttle.frontier.hosts import HostView
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a crawl came to. `seconds` counts from the first URL added."""
+
+    count: Count
+    totals: Totals
+    hosts: list[HostView]
+    seconds: float
+    interrupted: bool
+    output: Written = NOTHING
+
+    @property
+    def left(self) -> int:
+        """URLs that did not come to an end."""
+        return self.count.waiting + self.count.delayed + self.count.in_flight
+
+    @property
+    def audit_is_good(self) -> bool:
+        """Whether every accepted URL lies in exactly one place."""
+        return self.count.missing == 0 and not self.count.faults
+
+    @property
+    def is_good(self) -> bool:
+        """Whether every URL came to an end and the audit is good."""
+        return self.left == 0 and self.audit_is_good
+
+
+def report_json(report: Report) -> dict[str, object]:
+    """What `--json` prints."""
+    count = report.count
+    return {
+        "accepted": count.accepted,
+        "done": count.done,
+        "refused": count.refused,
+        "dead": count.dead,
+        "waiting": count.waiting,
+        "delayed": count.delayed,
+        "in_flight": count.in_flight,
+        "missing": count.missing,
+        "faults": list(count.faults),
+        "outcomes": report.totals.outcomes,
+        "hosts": [
+            {
+                "host": view.key,
+                "interval": view.interval_s,
+                "done": view.done,
+                "refused": view.refused,
+                "dead": view.dead,
+                "left": _left(view),
+            }
+            for view in report.hosts
+        ],
+        "seconds": round(report.seconds, 3),
+        "interrupted": report.interrupted,
+        "output": None if report.output.path is None else str(report.output.path),
+        "records": report.output.records,
+    }
+
+
+def print_report(report: Report) -> None:
+    """The tables and the verdict."""
+    out = console()
+    hosts = sorted(report.hosts, key=lambda view: (-view.done, view.key))
+    rows = [
+        (v.key, format_duration(v.interval_s), v.done, v.refused, v.dead, _left(v))
+        for v in hosts[:_SHOWN]
+    ]
+    out.print(table(("host", "interval", "done", "refused", "dead", "left"), rows))
+    if len(hosts) > _SHOWN:
+        out.print(f"and {len(hosts) - _SHOWN} hosts more")
+    out.print()
+    out.print(table(("outcome", "fetches"), report.totals.outcomes.items()))
+    out.print()
+    count = report.count
+    out.print(
+        f"{count.accepted} URLs accepted in {format_duration(report.seconds)}: {count.done} done,"
+        f" {count.refused} refused, {count.dead} dead, {report.left} left"
+    )
+    faults = (f"{count.missing} missing", *count.faults)
+    out.print("audit: " + ("good" if report.audit_is_good else "; ".join(faults)))
+    out.print(str(report.output))
+    if report.output.left_out_bytes:
+        out.print(f"{report.output.left_out_bytes} bytes of a cut record were left out")
+
+
+def _left(view: HostView) -> int:
+    return view.waiting + view.delayed + view.in_flight
