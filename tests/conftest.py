@@ -1,3 +1,3 @@
-"""Makes the fixtures of tests/servers.py known to every test."""
+"""Makes the fixtures of tests/servers.py and tests/processes.py known to every test."""
 
-pytest_plugins = ["tests.servers"]
+pytest_plugins = ["tests.servers", "tests.processes"]

@@ -4,8 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+
+import pytest
 
 from tests.servers import wait_until
 
@@ -61,7 +63,6 @@ class Command:
         try:
             wait_until(self._has_ended, "the command ends", timeout_s, every_s=0.05)
         except AssertionError as error:
-            self._process.kill()
             raise AssertionError(f"{error}\n{self.out}\n{self.err}") from error
         return self._process.wait()
 
@@ -69,11 +70,35 @@ class Command:
         """The command lines of processes of its that still run."""
         return [_command_line(pid) for pid, began in self._family if _began(pid) == began]
 
+    def kill(self) -> None:
+        """End it, and whatever it has left running."""
+        self.look()
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        for pid, began in self._family:
+            if _began(pid) == began:
+                os.kill(pid, signal.SIGKILL)
+
     def _has_ended(self) -> bool:
         if self._process.poll() is None:
             self.look()
             return False
         return True
+
+
+@pytest.fixture
+def launch() -> Iterator[Callable[..., Command]]:
+    """Runs throttlectl as `Command` says; what still runs after the test is ended."""
+    commands: list[Command] = []
+
+    def start(directory: Path, *arguments: str, **settings: str) -> Command:
+        commands.append(Command(directory, *arguments, **settings))
+        return commands[-1]
+
+    yield start
+    for command in commands:
+        command.kill()
 
 
 def _environment(temporary: Path, settings: Mapping[str, str]) -> dict[str, str]:

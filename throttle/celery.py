@@ -9,6 +9,7 @@ from celery import Celery, Task
 from celery.signals import worker_init, worker_process_init, worker_shutdown
 from kombu.entity import Queue
 
+from throttle.crawl.page import load_on_page
 from throttle.dispatch.celery_sink import FETCH_TASK
 from throttle.errors import FrontierError, ServerUnreachable, ThrottleError
 from throttle.settings import Settings, load
@@ -78,10 +79,12 @@ def fetch(self: Task, *, grant: str, key: str, url: str, kind: str) -> str:  # n
 
 
 @worker_init.connect
-def _refuse_without_identity(**_: Any) -> None:
-    """A worker that sites could not recognise ends before it takes its first message."""
+def _refuse_to_start(**_: Any) -> None:
+    """Without an identity for sites, or the user's code, it ends before its first message."""
     try:
-        require_identity(load())
+        settings = load()
+        require_identity(settings)
+        load_on_page(settings.on_page, settings.product)
     except ThrottleError as error:
         raise SystemExit(f"throttle: {error}") from error
 

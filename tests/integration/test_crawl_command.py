@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from warcio.archiveiterator import ArchiveIterator
 from tests.processes import Command
 from tests.servers import wait_until
 from throttle.local.origin import Behaviour, Origin
+
+Run = Callable[..., Command]
 
 PAGES = 12
 INTERVAL_S = 0.3
@@ -25,11 +28,11 @@ def _link_pages(origin: Origin) -> None:
     origin.set("a.example", "/", Behaviour(body=f"<html>{links}{other}".encode()))
 
 
-def _crawl(directory: Path, origin: Origin, *arguments: str) -> Command:
+def _crawl(run: Run, directory: Path, origin: Origin, *arguments: str) -> Command:
     directory.mkdir(parents=True, exist_ok=True)
     names = directory / "hosts"
     names.write_text("127.0.0.1 a.example\n127.0.0.1 b.example\n")
-    return Command(
+    return run(
         directory,
         "crawl",
         origin.url("a.example"),
@@ -64,10 +67,12 @@ def _seen(origin: Origin, host: str = "a.example") -> list[str]:
 ALL = sorted(["/", *(f"/p{number}" for number in range(PAGES))])
 
 
-def test_crawl_writes_every_page_and_leaves_nothing_running(tmp_path: Path, origin: Origin) -> None:
+def test_crawl_writes_every_page_and_leaves_nothing_running(
+    tmp_path: Path, origin: Origin, launch: Run
+) -> None:
     """One command crawls a host at its pace into a WARC file; only that file stays."""
     _link_pages(origin)
-    command = _crawl(tmp_path / "run", origin)
+    command = _crawl(launch, tmp_path / "run", origin)
     assert command.end() == 0, command.err
     report = json.loads(command.out)
     assert (report["accepted"], report["done"], report["missing"]) == (len(ALL), len(ALL), 0)
@@ -79,14 +84,16 @@ def test_crawl_writes_every_page_and_leaves_nothing_running(tmp_path: Path, orig
     assert not list(command.temporary.iterdir())
 
 
-def test_max_pages_bounds_a_crawl_that_follows_other_hosts(tmp_path: Path, origin: Origin) -> None:
+def test_max_pages_bounds_a_crawl_that_follows_other_hosts(
+    tmp_path: Path, origin: Origin, launch: Run
+) -> None:
     """--follow-hosts takes in the hosts that pages link to, --max-pages holds for all of them."""
     origin.set(
         "a.example", "/", Behaviour(body=f'<a href="{origin.url("b.example")}">b</a>'.encode())
     )
     links = "".join(f'<a href="/p{number}">page</a>' for number in range(PAGES))
     origin.set("b.example", "/", Behaviour(body=links.encode()))
-    command = _crawl(tmp_path / "run", origin, "--follow-hosts", "--max-pages", "5")
+    command = _crawl(launch, tmp_path / "run", origin, "--follow-hosts", "--max-pages", "5")
     assert command.end() == 0, command.err
     assert json.loads(command.out)["done"] == 5
     assert len(_seen(origin)) == 1
@@ -94,12 +101,12 @@ def test_max_pages_bounds_a_crawl_that_follows_other_hosts(tmp_path: Path, origi
 
 
 def test_a_stopped_crawl_goes_on_later_without_fetching_a_page_twice(
-    tmp_path: Path, origin: Origin
+    tmp_path: Path, origin: Origin, launch: Run
 ) -> None:
     """Ctrl-C writes what is there; the same command goes on, and its output holds all pages."""
     _link_pages(origin)
     output = tmp_path / "run" / "pages.warc.gz"
-    command = _crawl(tmp_path / "run", origin, "--data-dir", "kept")
+    command = _crawl(launch, tmp_path / "run", origin, "--data-dir", "kept")
     wait_until(lambda: len(_seen(origin)) >= 3, "the crawl is under way", timeout_s=60)
     command.send(signal.SIGINT)
     assert command.end() == 130, command.err
@@ -109,19 +116,19 @@ def test_a_stopped_crawl_goes_on_later_without_fetching_a_page_twice(
     assert fetched == _seen(origin)
     assert json.loads(command.out)["in_flight"] == 0
 
-    command = _crawl(tmp_path / "run", origin, "--data-dir", "kept")
+    command = _crawl(launch, tmp_path / "run", origin, "--data-dir", "kept")
     assert command.end() == 0, command.err
     assert not command.left_running()
     assert _pages(output) == ALL == _seen(origin)
 
 
 def test_a_second_ctrl_c_ends_at_once_and_keeps_what_is_complete(
-    tmp_path: Path, origin: Origin
+    tmp_path: Path, origin: Origin, launch: Run
 ) -> None:
     """Somebody in a hurry need not wait for a slow site, and loses no page that was complete."""
     _link_pages(origin)
     origin.set("a.example", "/p1", Behaviour(delay_s=600))
-    command = _crawl(tmp_path / "run", origin)
+    command = _crawl(launch, tmp_path / "run", origin)
     wait_until(lambda: "/p1" in _seen(origin), "a slow page is open", timeout_s=60)
     command.send(signal.SIGINT)
     wait_until(lambda: "Ctrl-C again" in command.err, "the first Ctrl-C was heard")
@@ -132,10 +139,10 @@ def test_a_second_ctrl_c_ends_at_once_and_keeps_what_is_complete(
     assert _pages(tmp_path / "run" / "pages.warc.gz") == ["/", "/p0"]
 
 
-def test_nothing_outlives_a_killed_crawl(tmp_path: Path, origin: Origin) -> None:
-    """Kill -9 of the command takes its servers and workers with it."""
+def test_nothing_outlives_a_killed_crawl(tmp_path: Path, origin: Origin, launch: Run) -> None:
+    """`kill -9` of the command takes its servers and workers with it."""
     _link_pages(origin)
-    command = _crawl(tmp_path / "run", origin)
+    command = _crawl(launch, tmp_path / "run", origin)
     wait_until(lambda: _seen(origin), "the crawl is under way", timeout_s=60)
     command.send(signal.SIGKILL)
     assert command.end() == -signal.SIGKILL
@@ -144,10 +151,10 @@ def test_nothing_outlives_a_killed_crawl(tmp_path: Path, origin: Origin) -> None
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_nothing_outlives_a_crawl_stopped_while_it_starts(
-    tmp_path: Path, origin: Origin, number: signal.Signals
+    tmp_path: Path, origin: Origin, launch: Run, number: signal.Signals
 ) -> None:
     """A stop request, or a terminal that closes, is heard during the start of the servers too."""
-    command = _crawl(tmp_path / "run", origin)
+    command = _crawl(launch, tmp_path / "run", origin)
     wait_until(lambda: "RabbitMQ" in command.err, "RabbitMQ is starting", timeout_s=30)
     wait_until(lambda: len(command.look()) >= 3, "its processes are there", timeout_s=30)
     command.send(number)
@@ -168,12 +175,16 @@ def test_nothing_outlives_a_crawl_stopped_while_it_starts(
     ],
 )
 def test_crawl_refuses_what_it_cannot_do_before_anything_starts(
-    tmp_path: Path, arguments: tuple[str, ...], settings: dict[str, str], said: str
+    tmp_path: Path,
+    launch: Run,
+    arguments: tuple[str, ...],
+    settings: dict[str, str],
+    said: str,
 ) -> None:
     """A wrong argument is told at once, with exit code 2."""
     (tmp_path / "hosts").touch()
     given = {"product": "examplebot", "contact": "https://bot.example/", **settings}
-    command = Command(tmp_path, "crawl", *arguments, **given)
+    command = launch(tmp_path, "crawl", *arguments, **given)
     assert command.end(timeout_s=10) == 2
     assert said in command.err
     assert not command.look()

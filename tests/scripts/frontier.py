@@ -20,11 +20,8 @@ FOREVER_S = 3600.0
 """An interval that never passes in a test."""
 
 
-class Rig:
-    """The frontier as issuer, dispatcher, worker and operator see it, with all leases held.
-
-    One partition, so that a test may name every key. `interval_s` is the default policy's.
-    """
+class Parts:
+    """All parts of a frontier with all leases held, and a look at what lies in Redis."""
 
     def __init__(
         self,
@@ -61,7 +58,6 @@ class Rig:
         )
         self.refill = Refill(self.scripts, self.keys, self.issuing)
         self.gate = StartGate(self.scripts, self.keys, worker="worker", start_ttl_s=start_ttl_s)
-        self._nonces = 0
         self.hosts.publish_defaults(replace=True)
         self.owned = self.dispatching.renew()
         self.owned_to_issue = self.issuing.renew()
@@ -86,6 +82,48 @@ class Rig:
     def pass_s(self, seconds: float) -> None:
         """Lets real time pass on Redis's clock."""
         self.pass_until(self.now_us() + seconds * 1e6)
+
+    def key(self, name: str, host: str = "") -> str:
+        """The Redis key `name` of the partition of `host` (or of the first one)."""
+        return self.keys.named(self.keys.partition_of(host) if host else 0, name)[0]
+
+    def record(self, host: str) -> dict[str, str]:
+        """The record of a host as it stands in Redis."""
+        fields = self.client.hgetall(self.keys.of_host(host, "host"))
+        return {name.decode(): value.decode() for name, value in fields.items()}
+
+    def number(self, host: str, field: str) -> int:
+        """A number in the record of a host; 0 where there is none."""
+        return int(self.record(host).get(field, 0))
+
+    def waiting(self, *origins: str) -> list[str]:
+        """The URLs that wait in the lanes of `origins`, next one first."""
+        lines: list[bytes] = []
+        for origin in origins:
+            lines += self.client.lrange(self.key(f"urls:{origin}", politeness_key(origin)), 0, -1)
+        return [line.decode().split(" ")[3] for line in lines]
+
+    def score(self, name: str, member: str, host: str = "") -> float | None:
+        """The score of `member` in the sorted set `name`, None where it is not in."""
+        score: float | None = self.client.zscore(self.key(name, host), member)
+        return score
+
+    def audited(self) -> Count:
+        """The audit, which must find every URL and no fault."""
+        count = self.census.count()
+        assert count.faults == ()
+        assert count.missing == 0
+        return count
+
+
+class Rig(Parts):
+    """The frontier as issuer, dispatcher, worker and operator use it, in short words.
+
+    One partition by default, so that a test may name every key. `interval_s`, `burst` and
+    `concurrency` are the default policy.
+    """
+
+    _nonces = 0
 
     def add(self, *urls: str) -> list[Verdict]:
         """The verdicts on `urls`."""
@@ -158,38 +196,6 @@ class Rig:
         assert self.finish(started, end, wire_s=started.now_s)
         return grant
 
-    def key(self, name: str, host: str = "") -> str:
-        """The Redis key `name` of the partition of `host` (or of the first one)."""
-        return self.keys.named(self.keys.partition_of(host) if host else 0, name)[0]
-
-    def record(self, host: str) -> dict[str, str]:
-        """The record of a host as it stands in Redis."""
-        fields = self.client.hgetall(self.keys.of_host(host, "host"))
-        return {name.decode(): value.decode() for name, value in fields.items()}
-
-    def number(self, host: str, field: str) -> int:
-        """A number in the record of a host; 0 where there is none."""
-        return int(self.record(host).get(field, 0))
-
-    def waiting(self, *origins: str) -> list[str]:
-        """The URLs that wait in the lanes of `origins`, next one first."""
-        lines = [
-            line
-            for origin in origins
-            for line in self.client.lrange(
-                self.keys.of_host(politeness_key(origin), "urls").rpartition("urls:")[0]
-                + f"urls:{origin}",
-                0,
-                -1,
-            )
-        ]
-        return [line.decode().split(" ")[3] for line in lines]
-
-    def score(self, name: str, member: str, host: str = "") -> float | None:
-        """The score of `member` in the sorted set `name`, None where it is not in."""
-        score: float | None = self.client.zscore(self.key(name, host), member)
-        return score
-
     def open_clock(self, host: str) -> None:
         """Makes the clock of `host` as if its last request were long ago, and schedules it."""
         self.client.hset(self.keys.of_host(host, "host"), "tat_us", 1)
@@ -203,13 +209,6 @@ class Rig:
     def expire(self) -> int:
         """Closes the grants whose time is up."""
         return sum(part.closed for part in self.claims.expire(self.owned))
-
-    def audited(self) -> Count:
-        """The audit, which must find every URL and no fault."""
-        count = self.census.count()
-        assert count.faults == ()
-        assert count.missing == 0
-        return count
 
 
 def foreign(owned: Iterable[Owned]) -> list[Owned]:

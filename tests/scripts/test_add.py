@@ -144,15 +144,13 @@ def test_a_key_of_a_wrong_type_refuses_one_host_only(rig: Rig, name: str) -> Non
     assert rig.audited().waiting == 3
 
 
-def test_a_full_redis_accepts_nothing(
-    own_redis: PrivateRedis, rigs: Callable[..., Rig]
-) -> None:
+def test_a_full_redis_accepts_nothing(own_redis: PrivateRedis, rigs: Callable[..., Rig]) -> None:
     """Out of memory, an add fails with a clear error, and its URL is not seen afterwards."""
     rig = rigs(own_redis.url)
     rig.add("http://a.example/0")
     rig.client.config_set("maxmemory", rig.client.info("memory")["used_memory"] - 1)
 
-    with pytest.raises(FrontierError, match="full .*maxmemory"):
+    with pytest.raises(FrontierError, match=r"full .*maxmemory"):
         rig.add("http://a.example/1")
 
     assert not is_seen(rig, "http://a.example/1", "a.example")

@@ -33,7 +33,7 @@ def busy(rigs: Callable[..., Rig]) -> Rig:
 
 
 def test_the_equation_holds_with_a_url_in_every_place(busy: Rig) -> None:
-    """accepted = done + refused + dead + waiting + delayed + in flight, each counted in place."""
+    """Accepted = done + refused + dead + waiting + delayed + in flight, each counted in place."""
     count = busy.audited()
     assert (count.accepted, count.done, count.refused, count.dead) == (24, 1, 1, 2)
     assert (count.waiting, count.delayed, count.in_flight) == (16, 2, 2)
@@ -89,7 +89,7 @@ def test_a_wrong_total_is_reported(busy: Rig, field: str) -> None:
 
 def test_a_lost_url_is_missing(busy: Rig) -> None:
     """A URL that vanished from its lane shows as missing and as a fault of its host."""
-    busy.client.lpop(busy.keys.of_host("h0.example", "urls").replace("urls:", "urls:http://"))
+    busy.client.lpop(busy.key("urls:http://h0.example", "h0.example"))
     count = busy.census.count()
     assert count.missing == 1
     assert any("h0.example waiting" in fault for fault in count.faults)
@@ -97,7 +97,7 @@ def test_a_lost_url_is_missing(busy: Rig) -> None:
 
 def test_a_url_in_two_places_is_less_than_missing(busy: Rig) -> None:
     """A doubled URL shows as a negative number."""
-    key = busy.keys.of_host("h0.example", "urls").replace("urls:", "urls:http://")
+    key = busy.key("urls:http://h0.example", "h0.example")
     busy.client.rpush(key, busy.client.lindex(key, 0))
     assert busy.census.count().missing == -1
 

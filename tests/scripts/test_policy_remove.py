@@ -192,7 +192,9 @@ def test_every_host_is_listed_once(rigs: Callable[..., Rig]) -> None:
     rig.add(*(f"http://h{number}.example/" for number in range(50)))
     rig.hosts.set_policy("set.example", HostPolicy(burst=2))
     listed = list(rig.hosts.keys())
-    assert sorted(listed) == sorted([*(f"h{number}.example" for number in range(50)), "set.example"])
+    assert sorted(listed) == sorted(
+        [*(f"h{number}.example" for number in range(50)), "set.example"]
+    )
 
 
 def test_a_removed_host_leaves_nothing_but_its_clock(rig: Rig) -> None:

@@ -73,9 +73,7 @@ def test_lanes_of_two_origins_take_turns(quick: Rig) -> None:
 
     order = [next_grant(quick)[1] for _ in range(6)]
 
-    assert order == [
-        url for n in range(3) for url in (f"{A}/{n}", f"{A8080}/{n}")
-    ]
+    assert order == [url for n in range(3) for url in (f"{A}/{n}", f"{A8080}/{n}")]
     assert nothing_goes(quick)
 
 

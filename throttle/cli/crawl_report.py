@@ -81,8 +81,9 @@ def print_report(report: Report) -> None:
     out.print(table(("host", "interval", "done", "refused", "dead", "left"), rows))
     if len(hosts) > _SHOWN:
         out.print(f"and {len(hosts) - _SHOWN} hosts more")
-    out.print()
-    out.print(table(("outcome", "fetches"), report.totals.outcomes.items()))
+    if report.totals.outcomes:
+        out.print()
+        out.print(table(("outcome", "fetches"), report.totals.outcomes.items()))
     out.print()
     count = report.count
     out.print(

@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from throttle.cli.text import safe
-from throttle.errors import ThrottleError
+from throttle.errors import LocalServerError, ThrottleError
 
 _NAME = "throttlectl"
 _LONGEST_ERROR = 2000
@@ -160,7 +160,10 @@ def main() -> NoReturn:
     try:
         cli.main(prog_name=_NAME)
     except ThrottleError as error:
-        click.echo(f"{_NAME}: {safe(str(error), _LONGEST_ERROR)}", err=True)
+        text = str(error)
+        # A server's last log lines are shown as lines; any other error stays on one.
+        shown = text.splitlines() if isinstance(error, LocalServerError) else [text]
+        click.echo(f"{_NAME}: " + "\n".join(safe(line, _LONGEST_ERROR) for line in shown), err=True)
         sys.exit(error.exit_code)
     sys.exit(0)
 

@@ -50,12 +50,16 @@ class Output:
             )
 
     def write(self, files: Sequence[Path]) -> Written:
-        """Join `files` into it. Raises `ArchiveError`; then nothing of it is there."""
+        """Join `files` into it, if they hold a page. Raises `ArchiveError`, nothing written."""
         if not files:
             return NOTHING
         fresh = self._path.with_name(f".{self._path.name}.new")
         fresh.unlink(missing_ok=True)
         merged = merge(files, fresh)
+        # Each file begins with one record about itself.
+        if merged.records <= len(files):
+            fresh.unlink()
+            return NOTHING
         fresh.replace(self._path)
         if self._note is not None:
             self._note.write_text(json.dumps(self._state()), encoding="utf-8")

@@ -64,23 +64,27 @@ class Hosts:
             "burst": self._defaults.burst or 1,
             "concurrency": self._defaults.concurrency or 1,
         }
+        self._check_partitions()
+        self._scripts.read(
+            [
+                (verb, self._keys.named(partition, "defaults")[0], name, number)
+                for partition in range(self._keys.partitions)
+                for name, number in defaults.items()
+            ]
+        )
+
+    def _check_partitions(self) -> None:
         meta = self._keys.shared("meta")
-        replies = self._scripts.read(
+        _, found = self._scripts.read(
             [
                 ("HSETNX", meta, "partitions", self._keys.partitions),
                 ("HGET", meta, "partitions"),
-                *(
-                    (verb, self._keys.named(partition, "defaults")[0], name, number)
-                    for partition in range(self._keys.partitions)
-                    for name, number in defaults.items()
-                ),
             ]
         )
-        made_with = int(replies[1])
-        if made_with != self._keys.partitions:
+        if int(found) != self._keys.partitions:
             raise FrontierError(
-                f"namespace {self._keys.namespace!r} was made with {made_with} partitions, got"
-                f" {self._keys.partitions}; set THROTTLE_PARTITIONS={made_with}, or another"
+                f"namespace {self._keys.namespace!r} was made with {int(found)} partitions, got"
+                f" {self._keys.partitions}; set THROTTLE_PARTITIONS={int(found)}, or another"
                 " THROTTLE_NAMESPACE"
             )
 

@@ -85,9 +85,7 @@ class Intake:
     def _reserve(self, wanted: int) -> int:
         return self._budget(wanted) if self._max_pages and wanted else wanted
 
-    def _within(
-        self, room: int, asked: list[_Asked], answers: dict[int, Answer]
-    ) -> list[_Asked]:
+    def _within(self, room: int, asked: list[_Asked], answers: dict[int, Answer]) -> list[_Asked]:
         """The first `room` of those not seen: near the bound, known URLs must not take its room."""
         replies = self._scripts.read(
             [("SISMEMBER", self._keys.of_host(one.key, "seen"), digest(one.url)) for one in asked]

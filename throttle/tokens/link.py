@@ -45,6 +45,13 @@ class Link:
         """Why RabbitMQ takes no messages now ("low on memory", "low on disk"), or empty."""
         return self._blocked
 
+    @property
+    def server_version(self) -> str:
+        """RabbitMQ's own version, such as "3.10.8"; empty while the connection is not open."""
+        if self._connection is None:
+            return ""
+        return str((self._connection.raw.server_properties or {}).get("version", ""))
+
     async def open(self, timeout_s: float) -> None:
         """Wait until the connection is open, starting it the first time.
 
