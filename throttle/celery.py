@@ -9,12 +9,11 @@ from celery import Celery, Task
 from celery.signals import worker_init, worker_process_init, worker_shutdown
 from kombu.entity import Queue
 
-from throttle.crawl.page import load_on_page
 from throttle.dispatch.celery_sink import FETCH_TASK
 from throttle.errors import FrontierError, ServerUnreachable, ThrottleError
 from throttle.settings import Settings, load
 from throttle.tokens.topology import crawl_queue_arguments
-from throttle.wiring import Worker, require_identity, worker
+from throttle.wiring import Worker, worker
 
 _log = logging.getLogger("throttle.worker")
 
@@ -82,9 +81,7 @@ def fetch(self: Task, *, grant: str, key: str, url: str, kind: str) -> str:  # n
 def _refuse_to_start(**_: Any) -> None:
     """Without an identity for sites, or the user's code, it ends before its first message."""
     try:
-        settings = load()
-        require_identity(settings)
-        load_on_page(settings.on_page, settings.product)
+        _worker()
     except ThrottleError as error:
         raise SystemExit(f"throttle: {error}") from error
 

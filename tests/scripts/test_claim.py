@@ -95,6 +95,23 @@ def test_concurrency_bounds_the_grants_of_a_host(rigs: Callable[..., Rig]) -> No
     assert rig.number("a.example", "in_flight") == 2
 
 
+@pytest.mark.parametrize("without", ["token", "slot"])
+def test_a_schedule_that_is_wrong_grants_nothing(rig: Rig, without: str) -> None:
+    """A host in the schedule by mistake is looked at again: no token or no slot, no grant."""
+    rig.seed(*pages("a.example", 2))
+    if without == "token":
+        rig.claims.release([(rig.claim_one(), True)])
+    else:
+        rig.claim_one()
+        rig.issue("a.example")
+    rig.client.zadd(rig.key("ready"), {"a.example": 0})
+
+    assert rig.claim() == []
+
+    assert rig.score("ready", "a.example") is None
+    rig.audited()
+
+
 def test_no_token_no_grant(rig: Rig) -> None:
     """A host goes again only when its next token was issued."""
     rig.seed(*pages("a.example", 2))
@@ -137,6 +154,22 @@ def test_delayed_urls_come_back_when_due_before_the_others(rig: Rig) -> None:
     assert rig.claim_one().url == "http://a.example/0"
     assert rig.waiting("http://a.example") == pages("a.example", 3)[1:]
     assert rig.audited().delayed == 0
+
+
+def test_delayed_urls_due_together_keep_their_order(rigs: Callable[..., Rig]) -> None:
+    """Of several that are due, the one that was due first goes first."""
+    rig = rigs(burst=3, concurrency=3)
+    rig.seed(*pages("a.example", 3))
+    started = []
+    for _ in range(3):
+        rig.issue("a.example")
+        started.append(rig.go(rig.claim_one()))
+    for one, delay_s in zip(started, (0.02, 0.01, 0.03), strict=True):
+        rig.finish(one, End.BACK, delay_s=delay_s)
+    rig.pass_s(0.03)
+    rig.issue("a.example")
+    assert rig.claim_one().url == "http://a.example/1"
+    assert rig.waiting("http://a.example") == ["http://a.example/0", "http://a.example/2"]
 
 
 def test_a_host_with_delayed_urls_only_is_scheduled_for_them(rig: Rig) -> None:

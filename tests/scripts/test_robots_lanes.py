@@ -91,9 +91,21 @@ def test_an_unreachable_origin_does_not_block_the_other(quick: Rig) -> None:
     assert quick.score("ready", "a.example") == hold_us > quick.now_us() + 3500e6
 
 
+def test_a_new_lane_opens_a_host_that_waits_for_robots_txt(quick: Rig) -> None:
+    """While one origin is unreachable, the first URL of another one makes the host go at once."""
+    quick.robots_ok(A8080)
+    quick.book.store(A, "unreachable", 3600, failures=1, version="0")
+    quick.add(f"{A}/0")
+    assert nothing_goes(quick)
+
+    quick.add(f"{A8080}/0")
+
+    assert quick.claim_one().url == f"{A8080}/0"
+
+
 def test_an_unreachable_origin_is_asked_again_in_its_time(quick: Rig) -> None:
     """After the wait its robots.txt is fetched first, once; then its pages go."""
-    quick.book.store(A, "unreachable", 0.08, failures=2, version="0")
+    quick.book.store(A, "unreachable", 0.2, failures=2, version="0")
     quick.add(f"{A}/0")
     assert nothing_goes(quick)
     quick.pass_until(quick.book.records([A])[A].until_s * 1e6)

@@ -10,8 +10,8 @@ from tests.scripts.frontier import FOREVER_S, Rig, pages
 from throttle.frontier.startgate import Reply
 from throttle.model import End, Grant, GrantKind, HostPolicy
 
-INTERVAL_S = 0.08
-INTERVAL_US = 80_000
+INTERVAL_S = 0.2
+INTERVAL_US = 200_000
 
 _NUMBERS = itertools.count()
 
@@ -138,8 +138,8 @@ def test_a_strict_gap_waits_for_the_wire_time(rigs: Callable[..., Rig], concurre
     rig = rigs(interval_s=INTERVAL_S, concurrency=concurrency)
     taken = grants(rig, concurrency)
     started = rig.go(taken[0])
+    rig.pass_s(INTERVAL_S)
     for grant in taken[1:]:
-        rig.pass_s(INTERVAL_S)
         assert rig.start(grant)[0] is Reply.EARLY
 
     wire_us = rig.now_us()

@@ -31,6 +31,8 @@ class Interrupts:
         self._count = 0
         self._borne = 0
         self._before: dict[signal.Signals, Any] = {}
+        # Asked now: a terminal that is gone says it is none.
+        self._terminals = [s.fileno() for s in (sys.stdout, sys.stderr) if s.isatty()]
 
     @property
     def asked(self) -> bool:
@@ -74,15 +76,14 @@ class Interrupts:
 
     def _heard(self, number: int, _: FrameType | None) -> None:
         if number == signal.SIGHUP:
-            _write_nowhere()
+            _write_nowhere(self._terminals)
         self._count += 1
         if self._count > self._borne:
             raise Interrupted
 
 
-def _write_nowhere() -> None:
+def _write_nowhere(terminals: list[int]) -> None:
     """The terminal is gone: writing to it would fail, and there is still work to put away."""
     with Path(os.devnull).open("wb") as nowhere:
-        for stream in (sys.stdout, sys.stderr):
-            if stream.isatty():
-                os.dup2(nowhere.fileno(), stream.fileno())
+        for terminal in terminals:
+            os.dup2(nowhere.fileno(), terminal)

@@ -87,7 +87,7 @@ class Dispatcher:
         try:
             if not await self._may_work():
                 return
-            for partition in await self._expiry.close_due(self._now()):
+            for partition in await self._expiry.close_due(_now()):
                 self._agenda.ring(partition)
             grants = await self._claim()
             if grants:
@@ -104,7 +104,7 @@ class Dispatcher:
     async def _may_work(self) -> bool:
         """Fail closed: without a lease or a broker nothing is claimed."""
         if not self._holding.owned:
-            await self._agenda.sleep((), self._now(), _LOOK_UP_S)
+            await self._agenda.sleep((), _now(), _LOOK_UP_S)
             return False
         for link in self._links:
             if not await link.ready(_LOOK_UP_S):
@@ -112,7 +112,7 @@ class Dispatcher:
         return True
 
     async def _claim(self) -> list[Grant]:
-        now = self._now()
+        now = _now()
         due = [self._holding.owned[p] for p in self._agenda.due(self._holding.owned, now)]
         if not due:
             return []
@@ -123,7 +123,7 @@ class Dispatcher:
         claimed = await asyncio.to_thread(
             self._claims.claim, _shares(due, max(0, min(room, self._batch))), self._new_nonce()
         )
-        now = self._now()
+        now = _now()
         for part in claimed:
             self._agenda.put(part.partition, now, part.next_ready_s)
             self._expiry.note(part.partition, now, part.next_expiry_s)
@@ -164,7 +164,7 @@ class Dispatcher:
             await asyncio.sleep(_FAULT_PAUSE_S)
 
     async def _sleep(self) -> None:
-        now = self._now()
+        now = _now()
         at_most_s = min(_LOOK_UP_S, self._expiry.next_s(now))
         await self._agenda.sleep(self._holding.owned, now, at_most_s)
 
@@ -175,9 +175,9 @@ class Dispatcher:
             await self._holding.recover()
         self._agenda.ring(None)
 
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _shares(due: list[Owned], room: int) -> list[tuple[Owned, int]]:

@@ -1,11 +1,11 @@
-"""HTTP/1.1 as the site reads and writes it: request heads in, response heads out."""
+"""HTTP/1.1 as the site reads and writes it: request heads in, answers out."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 from throttle.local.answers import HTML
-from throttle.local.origin import Behaviour
+from throttle.local.origin import Behaviour, Ending
 
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
@@ -59,7 +59,21 @@ def parse_head(head: bytes, at_s: float) -> Request | None:
     return Request(host, target, method, at_s, headers, keep)
 
 
-def answer_head(request: Request, behaviour: Behaviour) -> bytes:
+def answer_pieces(request: Request, behaviour: Behaviour) -> list[bytes]:
+    """The bytes that answer `request`, in the pieces they are to go out in; one at least."""
+    if behaviour.raw:
+        return [behaviour.raw]
+    head = _answer_head(request, behaviour)
+    body = b"" if request.method == "HEAD" else behaviour.body or b""
+    if behaviour.ending is Ending.CUT:
+        body = body[: len(body) // 2]
+    if behaviour.drip_s <= 0:
+        return [head + body]
+    step = behaviour.drip_bytes
+    return [head, *(body[start : start + step] for start in range(0, len(body), step))]
+
+
+def _answer_head(request: Request, behaviour: Behaviour) -> bytes:
     """The status line and headers that answer `request`, with the framing they leave out."""
     status = behaviour.status
     lines = [f"HTTP/1.1 {status} {_PHRASES.get(status, 'Unnamed')}"]
