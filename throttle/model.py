@@ -127,20 +127,43 @@ class Observation:
 
     status: int | None = None
     location: str | None = None
-    retry_after: str | None = None
+    retry_after: tuple[str, ...] = ()
     error: str = ""
     tries: int = 0
 
 
+class Says(StrEnum):
+    """What an answer says of the host, not of the page."""
+
+    GOOD = "good"
+    THROTTLED = "throttled"
+    FAILED = "failed"
+    REFUSED = "refused"
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a fetch means: the URL's end, its name for people, and what the host asks for.
+    """What a fetch means: the URL's end, its name for people, and what it says of the host.
 
-    `delay_s` postpones the URL (only with `End.AGAIN`), `block_s` the whole host.
+    `delay_s` postpones the URL (with `End.AGAIN` and `End.BACK`). `says` is None where the answer
+    says nothing of the host. `retry_after_s` is how long the host asks us to stay away, None where
+    it did not say so properly.
     """
 
     end: End
     name: str
     reason: str = ""
     delay_s: float = 0.0
-    block_s: float = 0.0
+    says: Says | None = None
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Something that a person should look at; one is open per host and kind."""
+
+    kind: str
+    host: str
+    url: str
+    reason: str
+    opened_at: str

@@ -118,6 +118,17 @@ class Settings(BaseSettings):
 
     product: str = Field("", pattern=r"^[A-Za-z_-]{0,64}$", description="robots.txt product token")
     contact: str = Field("", max_length=200, description="URL or e-mail for site operators")
+    crawl_delay_cap: Seconds = Field(86400.0, gt=0, le=366 * 86400)
+    retry_after_cap: Seconds = Field(86400.0, gt=0, le=366 * 86400)
+    backoff_first: Seconds = Field(10.0, gt=0, le=86400)
+    backoff_cap: Seconds = Field(86400.0, gt=0, le=366 * 86400)
+    quiet_time: Seconds = Field(1800.0, ge=0, le=366 * 86400)
+    breaker_failures: int = Field(5, ge=1, le=1000)
+    breaker_first: Seconds = Field(60.0, gt=0, le=86400)
+    breaker_cap: Seconds = Field(86400.0, gt=0, le=366 * 86400)
+    refusals_in_a_row: int = Field(3, ge=1, le=1000)
+    slow_factor: float = Field(0.0, ge=0, le=1000)
+
     fetch_timeout: Seconds = Field(30.0, gt=0, le=3600)
     connect_timeout: Seconds = Field(10.0, gt=0, le=3600)
     body_limit: int = Field(10 * 1024 * 1024, ge=1024)

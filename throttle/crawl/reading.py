@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
 
 from throttle.crawl.archive import WarcArchive
 from throttle.crawl.fetcher import Fetcher
@@ -35,6 +36,7 @@ class Reading:
         *,
         follow_hosts: bool,
         max_tries: int,
+        now: Callable[[], datetime],
     ) -> None:
         self._add = add
         self._fetcher = fetcher
@@ -42,6 +44,7 @@ class Reading:
         self._archive = archive
         self._follow_hosts = follow_hosts
         self._max_tries = max_tries
+        self._now = now
 
     def failed(self, started: Started, error: FetchError) -> Outcome:
         """No answer came."""
@@ -56,7 +59,7 @@ class Reading:
             Observation(
                 status=response.status,
                 location=location,
-                retry_after=response.header("retry-after"),
+                retry_after=response.all_headers("retry-after"),
                 tries=started.entry.tries,
             )
         )
@@ -75,7 +78,8 @@ class Reading:
         except Exception as error:  # noqa: BLE001 - user code may raise anything
             # It ends its page, with the reason, and no other.
             _log.exception("on_page failed for %s", entry.url)
-            return Outcome(End.DEAD, "on_page failed", f"{type(error).__name__}: {error}"[:300])
+            reason = f"{type(error).__name__}: {error}"[:300]
+            return replace(outcome, end=End.DEAD, name="on_page failed", reason=reason)
         self._store(response, found)
         self._discover([self._candidate(url, entry.depth + 1, 0) for url in found.links])
         return outcome
@@ -83,11 +87,12 @@ class Reading:
     def _redirected(self, started: Started, location: str, outcome: Outcome) -> Outcome:
         entry = started.entry
         if entry.hops >= MAX_HOPS:
-            return Outcome(End.DEAD, "redirect loop", f"more than {MAX_HOPS} redirects in a row")
+            reason = f"more than {MAX_HOPS} redirects in a row"
+            return replace(outcome, end=End.DEAD, name="redirect loop", reason=reason)
         try:
             target = canonical(location, entry.url)
         except InvalidURL as error:
-            return Outcome(End.DEAD, "redirect invalid", error.reason)
+            return replace(outcome, end=End.DEAD, name="redirect invalid", reason=error.reason)
         self._discover([self._candidate(target, entry.depth, entry.hops + 1)])
         return outcome
 
@@ -105,4 +110,4 @@ class Reading:
             )
 
     def _judged(self, observation: Observation) -> Outcome:
-        return judge(observation, max_tries=self._max_tries, now=datetime.now(UTC))
+        return judge(observation, max_tries=self._max_tries, now=self._now())

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from throttle.crawl.closing import Closing
 from throttle.crawl.fetcher import Fetcher
 from throttle.crawl.reading import Reading
 from throttle.crawl.robots_visit import RobotsVisit
@@ -62,6 +63,7 @@ class Visit:
         reading: Reading,
         robots: RobotsVisit,
         *,
+        closing: Closing,
         valid_s: float,
         clock: Callable[[], float],
         new_request: Callable[[], str],
@@ -71,6 +73,7 @@ class Visit:
         self._fetcher = fetcher
         self._reading = reading
         self._robots = robots
+        self._closing = closing
         self._valid_s = valid_s
         self._clock = clock
         self._new_request = new_request
@@ -92,7 +95,8 @@ class Visit:
         permission = Permission(started, asked_at_s)
         outcome, sent_at_s = self._fetch(permission)
         wire_s = None if sent_at_s is None else permission.wire_s(sent_at_s)
-        persist(lambda: self._gate.finish(started, outcome, wire_s))
+        ended_s = permission.wire_s(self._clock())
+        persist(lambda: self._closing.close(started, outcome, wire_s=wire_s, ended_s=ended_s))
         return outcome.name
 
     def _fetch(self, permission: Permission) -> tuple[Outcome, float | None]:

@@ -40,7 +40,12 @@ class Frontier:
     @cached_property
     def book(self) -> RobotsBook:
         """robots.txt of origins."""
-        return RobotsBook(self.scripts, self.keys, self.settings.product)
+        return RobotsBook(
+            self.scripts,
+            self.keys,
+            self.settings.product,
+            crawl_delay_cap_s=self.settings.crawl_delay_cap,
+        )
 
     @cached_property
     def intake(self) -> Intake:

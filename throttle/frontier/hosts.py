@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from throttle.errors import FrontierError, UsageError
 from throttle.frontier.keys import Keys
+from throttle.frontier.paces import decode_pace
 from throttle.frontier.rules import RobotsRecord
 from throttle.frontier.scripts import Call, Scripts
 from throttle.frontier.units import us_up
 from throttle.model import HostPolicy
+from throttle.pace import Pace, interval_in_force
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,10 @@ class HostView:
     now_s: float
     interval_s: float
     interval_source: str
+    default_s: float
+    operator_s: float | None
+    crawl_delay_asked_s: float | None
+    crawl_delay_s: float | None
     burst: int
     concurrency: int
     tokens: int
@@ -35,6 +42,9 @@ class HostView:
     full: int
     clock_opens_s: float
     blocked_until_s: float
+    breaker_until_s: float
+    pace: Pace
+    refuses_us: bool
     paused: bool
     ready_at_s: float | None
     refill_at_s: float | None
@@ -104,9 +114,7 @@ class Hosts:
                 raise UsageError(
                     "the interval must be above 0; for a fast host write 10ms or 100/s"
                 )
-            # The interval in force stands beside its layers: scripts read it, rules make it.
-            interval_us = us_up(policy.interval_s)
-            fields += ("operator_us", interval_us, "interval_us", interval_us)
+            fields += ("operator_us", us_up(policy.interval_s))
         if policy.burst is not None:
             fields += ("burst", policy.burst)
         if policy.concurrency is not None:
@@ -116,6 +124,29 @@ class Hosts:
     def pause(self, key: str, *, paused: bool) -> None:
         """Stops or lets go a host; from the return on, nothing new of a paused one starts."""
         self._set(key, ["paused", "1" if paused else ""])
+
+    def block(
+        self, key: str, *, for_s: float | None = None, until_s: float | None = None
+    ) -> float | None:
+        """Blocks the host for `for_s` seconds or until `until_s` (Redis time); only extends.
+
+        The end of the block in force (Redis time, seconds), None for an unknown host.
+        """
+        reply = self._at_ready(
+            "block",
+            key,
+            "" if until_s is None else us_up(until_s),
+            us_up(for_s or 0) if until_s is None else "",
+        )
+        return reply[0] / 1e6 if reply else None
+
+    def unblock(self, key: str) -> None:
+        """Takes away the host's block, back-off and breaker; a refusal of us stays."""
+        self._at_ready("unblock", key)
+
+    def refresh_robots(self, key: str) -> int:
+        """Has every robots.txt of the host asked for again; how many origins it has."""
+        return int(self._at_ready("refresh", key))
 
     def exists(self, key: str) -> bool:
         """Whether the frontier has a record of the host."""
@@ -160,6 +191,14 @@ class Hosts:
         )
         return [_view(key, reply) for key, reply in zip(keys, replies, strict=True)]
 
+    def _at_ready(self, verb: str, key: str, *args: str | int) -> Any:
+        partition = self._keys.partition_of(key)
+        return self._scripts.run(
+            verb,
+            self._keys.named(partition, "ready"),
+            [self._keys.prefix(partition), key, *args],
+        )
+
     def _set(self, key: str, fields: list[str | int]) -> None:
         partition = self._keys.partition_of(key)
         self._scripts.run(
@@ -183,23 +222,33 @@ def _view(key: str, reply: list[bytes]) -> HostView:
         for name, value in texts.items()
         if name.startswith("origin ")
     }
+    default_s = number("default_us") / 1e6
+    operator_s, crawl_delay_s = moment("operator_us"), moment("robots_us")
+    asked = [record.crawl_delay_s for record in robots.values() if record.crawl_delay_s]
     return HostView(
         key=key,
         now_s=number("now_us") / 1e6,
         interval_s=number("interval_us") / 1e6,
-        interval_source="operator" if texts.get("operator_us") else "default",
+        interval_source=interval_in_force(default_s, operator_s, crawl_delay_s)[1],
+        default_s=default_s,
+        operator_s=operator_s,
+        crawl_delay_asked_s=max(asked, default=None),
+        crawl_delay_s=crawl_delay_s,
         burst=number("burst"),
         concurrency=number("concurrency"),
         tokens=number("tokens"),
         waiting=number("waiting"),
         delayed=number("delayed"),
         in_flight=number("in_flight"),
-        done=number("done"),
-        refused=number("refused"),
-        dead=number("dead"),
+        done=number("ended:done"),
+        refused=number("ended:refused"),
+        dead=number("ended:dead"),
         full=number("full"),
         clock_opens_s=number("clock_us") / 1e6,
         blocked_until_s=number("block_us") / 1e6,
+        breaker_until_s=number("breaker_us") / 1e6,
+        pace=decode_pace(texts.get("pace") or b""),
+        refuses_us=number("refused") == 1,
         paused=number("paused") == 1,
         ready_at_s=moment("ready_us"),
         refill_at_s=moment("refill_us"),

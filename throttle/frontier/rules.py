@@ -7,9 +7,10 @@ from threading import Lock
 
 from throttle.frontier.entries import encode
 from throttle.frontier.keys import Keys
+from throttle.frontier.paces import encode_case
 from throttle.frontier.scripts import Scripts
 from throttle.frontier.units import us_down, us_up
-from throttle.model import Entry
+from throttle.model import Case, Entry
 from throttle.robots import RobotsRules, parse
 from throttle.urls import politeness_key
 
@@ -39,7 +40,10 @@ class RobotsRecord:
 class RobotsBook:
     """Reads and stores robots.txt of origins. Thread-safe."""
 
-    def __init__(self, scripts: Scripts, keys: Keys, product: str) -> None:
+    def __init__(
+        self, scripts: Scripts, keys: Keys, product: str, *, crawl_delay_cap_s: float = 86_400.0
+    ) -> None:
+        self.crawl_delay_cap_s = crawl_delay_cap_s
         self._scripts = scripts
         self._keys = keys
         self._product = product
@@ -91,13 +95,17 @@ class RobotsBook:
         crawl_delay_s: float | None = None,
         version: str,
         body: bytes = b"",
+        case: Case | None = None,
     ) -> None:
-        """Puts `body` in force for `valid_s` seconds, or notes that it is `unreachable`/`asked`."""
+        """Puts `body` in force for `valid_s` seconds, or notes that it is `unreachable`/`asked`.
+
+        `crawl_delay_s` is what the file asks for; the host's pace follows it up to the cap.
+        """
         key = politeness_key(origin)
         partition = self._keys.partition_of(key)
         self._scripts.run(
             "robots",
-            self._keys.named(partition, "ready", "totals"),
+            self._keys.named(partition, "ready", "refill", "totals"),
             [
                 self._keys.prefix(partition),
                 key,
@@ -108,6 +116,8 @@ class RobotsBook:
                 us_up(crawl_delay_s or 0),
                 version,
                 body,
+                us_down(self.crawl_delay_cap_s),
+                encode_case(case) if case else "",
             ],
         )
 

@@ -5,10 +5,12 @@ from enum import StrEnum
 
 from throttle.frontier.entries import decode
 from throttle.frontier.keys import Keys
+from throttle.frontier.paces import encode_case, encode_pace
 from throttle.frontier.rules import RobotsRecord
 from throttle.frontier.scripts import Call, Scripts
 from throttle.frontier.units import us_up
-from throttle.model import Entry, GrantKind, Outcome
+from throttle.model import Case, Entry, GrantKind, Outcome
+from throttle.pace import Decision
 
 WORKER_SILENCE_S = 6.0
 
@@ -35,6 +37,24 @@ class Started:
     kind: GrantKind
     concurrency: int
     robots: RobotsRecord
+    pace: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class PaceChange:
+    """What an answer changes of its host's pace; made from the pace stored as `made_from`."""
+
+    made_from: bytes
+    decision: Decision
+    case: Case | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Whether a grant was closed; `conflict` holds the pace to decide from anew, or is None."""
+
+    closed: bool
+    conflict: bytes | None = None
 
 
 class StartGate:
@@ -67,7 +87,7 @@ class StartGate:
         reply = Reply(word.decode())
         if reply is not Reply.GO:
             return reply, None
-        now_us, entry, kind, concurrency, record = rest
+        now_us, entry, kind, concurrency, record, pace = rest
         return reply, Started(
             grant_id,
             key,
@@ -77,6 +97,7 @@ class StartGate:
             GrantKind(kind.decode()),
             concurrency,
             RobotsRecord.decode(record),
+            pace,
         )
 
     def sent(self, started: Started, wire_s: float) -> bool:
@@ -90,10 +111,19 @@ class StartGate:
             )
         )
 
-    def finish(self, started: Started, outcome: Outcome, wire_s: float | None) -> bool:
-        """Closes the grant; `wire_s` is None when nothing was sent. False when it was over."""
+    def finish(
+        self,
+        started: Started,
+        outcome: Outcome,
+        wire_s: float | None,
+        change: PaceChange | None = None,
+    ) -> Finished:
+        """Closes the grant; `wire_s` is None when nothing was sent, `change` when nothing was said.
+
+        Not closed without a conflict means that it was over already.
+        """
         partition = self._keys.partition_of(started.key)
-        reply = self._scripts.run(
+        word, *rest = self._scripts.run(
             "finish",
             self._keys.named(partition, "ready", "refill", "grants", "totals"),
             [
@@ -105,10 +135,10 @@ class StartGate:
                 outcome.name,
                 " ".join(outcome.reason.split()),
                 us_up(outcome.delay_s),
-                us_up(outcome.block_s),
+                *_pace_arguments(change),
             ],
         )
-        return bool(reply == b"finished")
+        return Finished(word == b"finished", rest[0] if word == b"conflict" else None)
 
     def heartbeat(self) -> None:
         """Says in every partition that this worker is alive; to be called every two seconds."""
@@ -118,3 +148,19 @@ class StartGate:
                 for partition in range(self._keys.partitions)
             ]
         )
+
+
+def _pace_arguments(change: PaceChange | None) -> list[str | bytes | int]:
+    if change is None:
+        return ["", "", 0, 0, 0, "0", "", ""]
+    decision = change.decision
+    return [
+        change.made_from,
+        encode_pace(decision.pace),
+        us_up(decision.block_s),
+        us_up(decision.breaker_s),
+        decision.pace.opened,
+        "1" if decision.refused_us else "0",
+        change.case.kind if change.case else "",
+        encode_case(change.case) if change.case else "",
+    ]

@@ -18,11 +18,6 @@ class Connection:
     once, before the socket is closed.
     """
 
-    __slots__ = (
-        "_poll", "_read", "_read_s", "_sock", "_unsent", "_when_ended", "_when_sent",
-        "ended", "fd", "request",
-    )  # fmt: skip
-
     def __init__(
         self, sock: socket.socket, poll: select.epoll, when_ended: Callable[["Connection"], None]
     ) -> None:
@@ -55,7 +50,7 @@ class Connection:
 
     def next_request(self) -> Request | None:
         """Open the next request, stamped with its first byte; None when none can be opened."""
-        if self.request is not None or not self._read:
+        if self.ended or self.request is not None or not self._read:
             return None
         head, found, rest = bytes(self._read).partition(b"\r\n\r\n")
         if not found:
@@ -107,6 +102,8 @@ class Connection:
         if self.ended:
             return
         self.ended = True
+        # It may hold this connection, and the process collects no garbage.
+        self._when_sent = None
         self._when_ended(self)
         self._poll.unregister(self.fd)
         self._sock.close()

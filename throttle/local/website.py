@@ -27,7 +27,7 @@ _FLUSH_S = 1.0
 
 
 class Website:
-    """The loop."""
+    """The loop: lets clients in, answers their requests as told, and logs them."""
 
     def __init__(
         self, listener: socket.socket, orders: Orders, log: ArrivalLog, answers: Answers

@@ -83,7 +83,7 @@ end
 for i, key in ipairs(keys) do
   local host = going[i]
   promote_delayed(host)
-  local may_go = not host.paused and host.tokens >= 1 and host.in_flight < host.concurrency
+  local may_go = not host.stopped and host.tokens >= 1 and host.in_flight < host.concurrency
   local kind, entry, chase
   if may_go and host.waiting + host.chase > 0 then
     kind, entry, chase = take(host)

@@ -27,7 +27,7 @@ end
 redis.call('ZREM', ready, key)
 redis.call('ZREM', refill, key)
 redis.call('SREM', hosts, key)
-local opens = math.max(host.tat_us, host.block_us)
+local opens = math.max(host.tat_us, host.block_us, host.breaker_us)
 if opens > now then
   redis.call('SET', prefix .. 'clock:' .. key, opens, 'PX', math.ceil((opens - now) / 1000) + 1000)
 end

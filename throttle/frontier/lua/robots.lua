@@ -1,32 +1,56 @@
 -- robots: stores what is in force of one origin's robots.txt, and lets its lane go on.
 --
--- KEYS  1 ready  2 totals
+-- KEYS  1 ready  2 refill  3 totals
 -- ARGV  1 prefix  2 key of the origin's host  3 origin
 --       4 state: ok | unreachable | asked (a redirect is followed)  5 in force for (us from now)
 --       6 failures in a row  7 crawl delay asked (us, 0 none)  8 version  9 body ('' keeps none)
+--       10 cap of a crawl delay (us)  11 text of the case to open for one above it ('' none)
 -- Reply 1
 --
--- Atomic: rules and their validity change together. May be repeated.
+-- Atomic: rules, their validity and the pace they ask for change together. A host's crawl delay is
+-- the longest of its origins'; one that is gone uncovers the layer beneath. May be repeated.
 --@include clock
 --@include wake
 --@include host
 --@include reschedule
+--@include repace
+--@include cases
 
-local ready, totals = KEYS[1], KEYS[2]
+local ready, refill, totals = KEYS[1], KEYS[2], KEYS[3]
 local prefix, key, origin, state = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local now = now_us()
-local ready_before = head_us(ready)
-local until_us = now + tonumber(ARGV[5])
-redis.call('HSET', prefix .. 'origins:' .. key, origin,
-           table.concat({state, whole(until_us), ARGV[6], ARGV[7], ARGV[8]}, ' '))
+local ready_before, refill_before = head_us(ready), head_us(refill)
+local before = host_load(prefix, key)
+local origins = prefix .. 'origins:' .. key
+redis.call('HSET', origins, origin,
+           table.concat({state, whole(now + tonumber(ARGV[5])), ARGV[6], ARGV[7], ARGV[8]}, ' '))
 if state == 'ok' then
   redis.call('HSET', prefix .. 'robots:' .. key, origin, ARGV[9])
 end
 if state ~= 'asked' then
   redis.call('HINCRBY', totals, 'robots:' .. state, 1)
 end
+
+local slowest = 0
+for _, record in ipairs(redis.call('HVALS', origins)) do
+  slowest = math.max(slowest, tonumber(string.match(record, '^%a+ %d+ %d+ (%d+)')) or 0)
+end
+slowest = math.min(slowest, tonumber(ARGV[10]))
+if slowest > 0 then
+  redis.call('HSET', before.record, 'robots_us', slowest)
+else
+  redis.call('HDEL', before.record, 'robots_us')
+end
+if ARGV[11] ~= '' then
+  case_open(prefix, 'crawl_delay_capped', key, ARGV[11])
+end
+
 local host = host_load(prefix, key)
+if host.interval_us ~= before.interval_us then
+  repace(refill, before, host, now)
+end
 host.hold_us = 0
 reschedule(ready, host, now)
 wake_if_sooner(ready, ready_before, prefix .. 'wake:dispatch')
+wake_if_sooner(refill, refill_before, prefix .. 'wake:issue')
 return 1

@@ -2,7 +2,7 @@
 --
 -- KEYS  1 ready  2 refill
 -- ARGV  1 prefix  2 key
--- Reply flat name, text: the record's fields, the policy in force, now_us, clock_us (when its clock
+-- Reply flat name, text: the record's fields, the policy in force, default_us, now_us, clock_us (when its clock
 --       opens), ready_us, refill_us, next_delayed_us ('' for none), and 'origin <origin>' with the
 --       robots record of each origin
 --
@@ -20,6 +20,8 @@ local function say(name, value)
   shown[#shown + 1] = value and (type(value) == 'number' and whole(value) or value) or ''
 end
 
+local default = redis.call('HGET', prefix .. 'defaults', 'interval_us')
+say('default_us', default)
 say('interval_us', host.interval_us)
 say('burst', host.burst)
 say('concurrency', host.concurrency)

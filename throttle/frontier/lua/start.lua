@@ -5,8 +5,9 @@
 --       4 worker  5 '1' if RabbitMQ marked the message redelivered
 --       6 how long a started grant lives (us)
 --       7 how long a worker may be silent and still count as alive (us)
--- Reply {'go', now (us), entry, kind, concurrency, robots record of the origin ('' for robots)}
---       {'early'}      the host's clock is not open, or it is paused or blocked: the URL went back
+-- Reply {'go', now (us), entry, kind, concurrency, robots record of the origin ('' for robots),
+--        pace ('' for none)}
+--       {'early'}      the host's clock is not open, or it is stopped or blocked: the URL went back
 --       {'stale'}      the grant is over: drop the message
 --       {'duplicate'}  started before, by another message: drop it
 --       {'held'}       started before and redelivered: its worker is suspected; `expire` decides
@@ -36,7 +37,8 @@ local function go()
   if grant.kind == 'page' then
     record = redis.call('HGET', prefix .. 'origins:' .. grant.key, lane_of(grant.entry)) or ''
   end
-  return {'go', now, grant.entry, grant.kind, host.concurrency, record}
+  local pace = redis.call('HGET', host.record, 'pace') or ''
+  return {'go', now, grant.entry, grant.kind, host.concurrency, record, pace}
 end
 
 if grant.state == 'started' then
@@ -50,7 +52,8 @@ if grant.state == 'started' then
   return {'held'}
 end
 
-if host.paused or host.block_us > now or clock_opens_us(host, host.pending, now) > now then
+local opens = math.max(host.block_us, host.breaker_us, clock_opens_us(host, host.pending, now))
+if host.stopped or opens > now then
   local ready_before = head_us(ready)
   grant_close(grants, totals, host, grant)
   grant_give_back(totals, host, grant, grant.entry)

@@ -60,6 +60,7 @@ local function grant_lost(grants, totals, host, grant, now, max_tries)
   local tries = tonumber(string.match(entry, '^%d+'))
   if grant.kind == 'page' and tries >= max_tries then
     redis.call('HINCRBY', totals, 'dead', 1)
+    redis.call('HINCRBY', host.record, 'ended:dead', 1)
     redis.call('HINCRBY', totals, 'out:worker lost', 1)
     redis.call('RPUSH', host.prefix .. 'dead:' .. host.key, 'worker lost\n' .. entry)
   else

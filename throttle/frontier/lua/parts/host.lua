@@ -1,5 +1,9 @@
 -- The record of one host, `<prefix>host:<key>`:
---   interval_us burst concurrency paused   policy in force; absent: `<prefix>defaults`
+--   operator_us burst concurrency   the operator's policy; absent: `<prefix>defaults`
+--   robots_us  the longest Crawl-delay its origins ask for, capped; it can only slow the above
+--   paused refused   stopped by the operator; by a refusal of us, until a case is closed
+--   pace opened      what `pace.py` remembers (JSON); openings of the breaker since it was closed:
+--                    while there is one, a single probe is in flight
 --   tat_us     theoretical arrival time: the host's clock, GCRA over wire times
 --   tokens     tokens believed to lie in its RabbitMQ queue
 --   in_flight  grants open: slots in use
@@ -8,13 +12,15 @@
 --   waiting    URLs in its lanes      delayed  URLs in `delayed:<key>`
 --   chase      robots.txt redirects waiting in `chase:<key>`
 --   hold_us    no lane may be taken before (robots.txt asked for or unreachable)
---   block_us   nothing of the host may start before
+--   block_us   nothing of the host may start before (Retry-After, back-off, the operator)
+--   breaker_us nor before: the breaker is open until then
 local COUNTED = {'tat_us', 'tokens', 'in_flight', 'unsent', 'pending', 'waiting', 'delayed',
-                 'chase', 'hold_us', 'block_us'}
+                 'chase', 'hold_us', 'block_us', 'breaker_us'}
 
 local function host_load(prefix, key)
-  local values = redis.call('HMGET', prefix .. 'host:' .. key, 'interval_us', 'burst',
-                            'concurrency', 'paused', 'known', unpack(COUNTED))
+  local values = redis.call('HMGET', prefix .. 'host:' .. key, 'operator_us', 'burst',
+                            'concurrency', 'robots_us', 'paused', 'refused', 'opened', 'known',
+                            unpack(COUNTED))
   local policy = values
   if not (values[1] and values[2] and values[3]) then
     policy = redis.call('HMGET', prefix .. 'defaults', 'interval_us', 'burst', 'concurrency')
@@ -24,12 +30,14 @@ local function host_load(prefix, key)
   end
   local host = {
     prefix = prefix, key = key, record = prefix .. 'host:' .. key,
-    interval_us = tonumber(values[1] or policy[1]), burst = tonumber(values[2] or policy[2]),
-    concurrency = tonumber(values[3] or policy[3]),
-    paused = values[4] == '1', known = values[5] == '1', is_new = not values[6],
+    interval_us = math.max(tonumber(values[1] or policy[1]), tonumber(values[4] or 0)),
+    burst = tonumber(values[2] or policy[2]),
+    concurrency = values[7] and 1 or tonumber(values[3] or policy[3]),
+    stopped = values[5] == '1' or values[6] == '1',
+    known = values[8] == '1', is_new = not values[9],
   }
   for i, field in ipairs(COUNTED) do
-    host[field] = tonumber(values[i + 5]) or 0
+    host[field] = tonumber(values[i + 8]) or 0
   end
   if host.is_new then
     -- A host that was removed and comes back keeps its clock.

@@ -20,11 +20,11 @@ end
 
 local function reschedule(ready, host, now)
   local when = nil
-  if not host.paused and host.in_flight < host.concurrency and host.tokens >= 1 then
+  if not host.stopped and host.in_flight < host.concurrency and host.tokens >= 1 then
     when = work_us(host)
   end
   if when then
-    when = math.max(when, host.block_us, clock_opens_us(host, host.unsent, now))
+    when = math.max(when, host.block_us, host.breaker_us, clock_opens_us(host, host.unsent, now))
     redis.call('ZADD', ready, when, host.key)
   else
     redis.call('ZREM', ready, host.key)

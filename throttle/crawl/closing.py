@@ -1,0 +1,85 @@
+"""Closing a visit: what came of the URL, and what its answer does to the host's pace."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from throttle.durations import format_duration
+from throttle.frontier.paces import decode_pace
+from throttle.frontier.startgate import PaceChange, Started, StartGate
+from throttle.model import Case, Outcome, Says
+from throttle.pace import Decision, Limits, Seen, observe
+
+
+class Closing:
+    """Finishes grants. Thread-safe. `chance` gives numbers in [0, 1), `now` the time of day."""
+
+    def __init__(
+        self,
+        gate: StartGate,
+        limits: Limits,
+        *,
+        chance: Callable[[], float],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._gate = gate
+        self._limits = limits
+        self._chance = chance
+        self._now = now
+
+    def close(
+        self,
+        started: Started,
+        outcome: Outcome,
+        *,
+        wire_s: float | None,
+        ended_s: float,
+    ) -> bool:
+        """Finishes the grant, deciding anew when another answer changed the pace meanwhile.
+
+        `wire_s` and `ended_s` are Redis time. False when the grant was over.
+        """
+        pace = started.pace
+        while True:
+            change = self._change(started, outcome, pace, wire_s, ended_s)
+            finished = self._gate.finish(started, outcome, wire_s, change)
+            if finished.conflict is None:
+                return finished.closed
+            pace = finished.conflict
+
+    def _change(
+        self,
+        started: Started,
+        outcome: Outcome,
+        pace: bytes,
+        wire_s: float | None,
+        ended_s: float,
+    ) -> PaceChange | None:
+        if outcome.says is None:
+            return None
+        seen = Seen(
+            says=outcome.says,
+            started_at_s=started.now_s,
+            ended_at_s=ended_s,
+            retry_after_s=outcome.retry_after_s,
+            elapsed_s=0.0 if wire_s is None else ended_s - wire_s,
+        )
+        decision = observe(decode_pace(pace), seen, self._limits, self._chance())
+        return PaceChange(pace, decision, self._case(started, outcome, decision))
+
+    def _case(self, started: Started, outcome: Outcome, decision: Decision) -> Case | None:
+        if decision.refused_us:
+            kind = "refused"
+            reason = (
+                f"{outcome.reason}: the host refuses us; nothing of it is fetched until the case"
+                " is closed with --resume"
+            )
+        elif decision.capped and outcome.says is Says.THROTTLED:
+            kind = "retry_after_capped"
+            reason = (
+                f"Retry-After asks for {format_duration(outcome.retry_after_s or 0.0)}; applied is"
+                f" the cap, {format_duration(self._limits.retry_after_cap_s)}"
+            )
+        else:
+            return None
+        opened_at = self._now().isoformat(timespec="seconds")
+        return Case(kind, started.key, started.entry.url, reason, opened_at)

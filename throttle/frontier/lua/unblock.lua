@@ -1,0 +1,21 @@
+-- unblock: takes away a host's block, back-off and breaker; a refusal of us stays.
+--
+-- KEYS  1 ready
+-- ARGV  1 prefix  2 key
+-- Reply 1
+--
+-- For a person who knows better than the clocks. Atomic; may be repeated.
+--@include clock
+--@include wake
+--@include host
+--@include reschedule
+
+local ready, prefix, key = KEYS[1], ARGV[1], ARGV[2]
+local now = now_us()
+local ready_before = head_us(ready)
+redis.call('HDEL', prefix .. 'host:' .. key, 'pace', 'opened')
+local host = host_load(prefix, key)
+host.block_us, host.breaker_us = 0, 0
+reschedule(ready, host, now)
+wake_if_sooner(ready, ready_before, prefix .. 'wake:dispatch')
+return 1
