@@ -50,7 +50,8 @@ class Crew:
             "hosts_file": str(names),
             **settings,
         }
-        self._environment = {f"THROTTLE_{name.upper()}": value for name, value in given.items()}
+        own = {f"THROTTLE_{name.upper()}": value for name, value in given.items()}
+        self.environment = {**_bare_environment(directory), **own}
         self.settings: Settings = load(**given)
         self.frontier = Frontier(self.settings)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -63,7 +64,7 @@ class Crew:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, *(part.format(name=name) for part in COMMANDS[role])],
                 cwd=self.directory,
-                env={**_bare_environment(), **self._environment, **extra},
+                env={**self.environment, **extra},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -128,10 +129,10 @@ class Crew:
                 process.wait(timeout=10)
 
 
-def _bare_environment() -> dict[str, str]:
-    root = str(Path(__file__).parents[1])
+def _bare_environment(directory: Path) -> dict[str, str]:
+    root = Path(__file__).parents[1]
     kept = {k: v for k, v in os.environ.items() if not k.startswith("THROTTLE_")}
-    return {**kept, "PYTHONPATH": root}
+    return {**kept, "PYTHONPATH": f"{root}:{directory}"}
 
 
 def share(origin: Origin, host: str, interval_s: float) -> float:

@@ -79,11 +79,24 @@ class DueToken:
 
 @dataclass(frozen=True, slots=True)
 class HostPolicy:
-    """What the operator set for a host; None leaves the layer beneath in force."""
+    """What the operator sets for a host; None leaves what stands.
+
+    `cleared` names the fields that go back to the default.
+    """
 
     interval_s: float | None = None
     burst: int | None = None
     concurrency: int | None = None
+    cleared: frozenset[str] = frozenset()
+
+
+class BlockedBy(StrEnum):
+    """What a block of a host came from."""
+
+    OPERATOR = "operator"
+    RETRY_AFTER = "Retry-After"
+    BACK_OFF = "back-off"
+    SLOW_ANSWER = "slow answer"
 
 
 class End(StrEnum):

@@ -6,7 +6,7 @@ start gate and the schedule obey what was stored.
 
 from dataclasses import dataclass, replace
 
-from throttle.model import Says
+from throttle.model import BlockedBy, Says
 
 _MOST_DOUBLINGS = 40
 
@@ -34,13 +34,15 @@ class Limits:
 class Pace:
     """What is remembered of a host's answers. Moments are Redis time in seconds.
 
-    `level` counts back-off steps, the last taken at `stepped_at_s`; `failures` and `refusals` are
-    in a row; `opened` counts openings of the breaker since it was last closed, the last at
-    `opened_at_s`; `answered` is set by the first answer that was no refusal.
+    `level` counts back-off steps, the last taken at `stepped_at_s`; `paused_until_s` is when the
+    last pause ends, from where quiet time counts; `failures` and `refusals` are in a row; `opened`
+    counts openings of the breaker since it was last closed, the last at `opened_at_s`; `answered`
+    is set by the first answer that was no refusal.
     """
 
     level: int = 0
     stepped_at_s: float = 0.0
+    paused_until_s: float = 0.0
     failures: int = 0
     refusals: int = 0
     opened: int = 0
@@ -67,13 +69,14 @@ class Seen:
 class Decision:
     """The next state, and what to store: pauses in seconds from the answer's end, 0 for none.
 
-    `block_s` only ever extends what stands. `breaker_s` opens the breaker for so long.
+    `block_s` only ever extends what stands, and `blocked_by` is its cause. `breaker_s` opens the breaker for so long.
     `refused_us` stops the host until a person says otherwise. `capped` tells that the site asked
     for more than the cap.
     """
 
     pace: Pace
     block_s: float = 0.0
+    blocked_by: BlockedBy | None = None
     breaker_s: float = 0.0
     refused_us: bool = False
     capped: bool = False
@@ -97,6 +100,11 @@ def capped(asked_s: float, cap_s: float) -> tuple[float, bool]:
     return min(asked_s, cap_s), asked_s > cap_s
 
 
+def forgiven_at_s(pace: Pace, limits: Limits) -> float:
+    """When the back-off starts anew at its first step: the last pause and a quiet time later."""
+    return pace.paused_until_s + limits.quiet_s
+
+
 def observe(pace: Pace, seen: Seen, limits: Limits, chance: float) -> Decision:
     """What one answer changes. `chance` in [0, 1) spreads the ends of pauses.
 
@@ -111,7 +119,8 @@ def observe(pace: Pace, seen: Seen, limits: Limits, chance: float) -> Decision:
     if seen.says is Says.THROTTLED and seen.retry_after_s is not None:
         asked_s, is_capped = capped(seen.retry_after_s, limits.retry_after_cap_s)
         pause_s = asked_s * (1 + limits.jitter * chance)
-        return Decision(answered, block_s=pause_s, capped=is_capped)
+        paused = _paused(answered, seen, pause_s)
+        return Decision(paused, pause_s, BlockedBy.RETRY_AFTER, capped=is_capped)
     return _slowed(answered, seen, limits, chance)
 
 
@@ -123,31 +132,39 @@ def _refused(pace: Pace, limits: Limits) -> Decision:
 
 
 def _good(pace: Pace, seen: Seen, limits: Limits) -> Decision:
-    """Closes the breaker only if the request was made after it opened: it was the probe."""
+    """Closes the breaker only if the request was made after it opened: it was the probe.
+
+    Nor does a request from before the last failure end the row of failures.
+    """
     pause_s = limits.slow_factor * seen.elapsed_s
-    is_late = pace.opened > 0 and seen.started_at_s < pace.opened_at_s
+    is_late = seen.started_at_s < max(pace.stepped_at_s, pace.opened_at_s)
     closed = replace(pace, answered=True, refusals=0)
     if not is_late:
         closed = replace(closed, failures=0, opened=0)
-    return Decision(closed, block_s=pause_s)
+    return Decision(closed, pause_s, BlockedBy.SLOW_ANSWER if pause_s > 0 else None)
 
 
 def _slowed(pace: Pace, seen: Seen, limits: Limits, chance: float) -> Decision:
     if seen.started_at_s < max(pace.stepped_at_s, pace.opened_at_s):
         return Decision(pace)
-    paused_s = _doubled(limits.backoff_first_s, pace.level - 1, limits.backoff_cap_s)
-    is_forgiven = seen.ended_at_s - pace.stepped_at_s > paused_s + limits.quiet_s
+    is_forgiven = seen.ended_at_s > forgiven_at_s(pace, limits)
     level = 1 if is_forgiven else pace.level + 1
     failures = pace.failures + (seen.says is Says.FAILED)
     slowed = replace(pace, level=level, stepped_at_s=seen.ended_at_s, failures=failures)
-    block_s = _doubled(limits.backoff_first_s, level - 1, limits.backoff_cap_s)
     spread = 1 + limits.jitter * chance
+    block_s = _doubled(limits.backoff_first_s, level - 1, limits.backoff_cap_s) * spread
     is_probe = pace.opened > 0
     if not is_probe and failures < limits.breaker_failures:
-        return Decision(slowed, block_s=block_s * spread)
-    open_s = _doubled(limits.breaker_first_s, pace.opened, limits.breaker_cap_s)
+        return Decision(_paused(slowed, seen, block_s), block_s, BlockedBy.BACK_OFF)
+    open_s = _doubled(limits.breaker_first_s, pace.opened, limits.breaker_cap_s) * spread
     opened = replace(slowed, opened=pace.opened + 1, opened_at_s=seen.ended_at_s)
-    return Decision(opened, block_s=block_s * spread, breaker_s=open_s * spread)
+    paused = _paused(opened, seen, max(block_s, open_s))
+    return Decision(paused, block_s, BlockedBy.BACK_OFF, breaker_s=open_s)
+
+
+def _paused(pace: Pace, seen: Seen, pause_s: float) -> Pace:
+    until_s = max(pace.paused_until_s, seen.ended_at_s + pause_s)
+    return replace(pace, paused_until_s=until_s)
 
 
 def _doubled(first_s: float, times: int, cap_s: float) -> float:

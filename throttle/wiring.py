@@ -28,7 +28,6 @@ from throttle.frontier.census import Census
 from throttle.frontier.claims import Claims
 from throttle.frontier.refill import Refill
 from throttle.frontier.startgate import StartGate
-from throttle.pace import Limits
 from throttle.settings import Settings
 from throttle.tokens.agenda import Agenda
 from throttle.tokens.issuer import Issuer
@@ -148,7 +147,7 @@ def worker(settings: Settings) -> Worker:
         RobotsVisit(
             frontier.book, product=settings.product, ttl_s=settings.robots_ttl, now=utc_now
         ),
-        closing=Closing(gate, _limits(settings), chance=random.random, now=utc_now),
+        closing=Closing(gate, frontier.limits, chance=random.random, now=utc_now),
         valid_s=settings.fetch_timeout / 2,
         clock=boot_clock,
         new_request=lambda: uuid.uuid4().hex,
@@ -164,20 +163,6 @@ def require_identity(settings: Settings) -> None:
                 f"THROTTLE_{name.upper()} ({name} in throttle.toml) is empty; sites must be able to"
                 f" tell who crawls them: set it, for example to {example}"
             )
-
-
-def _limits(settings: Settings) -> Limits:
-    return Limits(
-        backoff_first_s=settings.backoff_first,
-        backoff_cap_s=settings.backoff_cap,
-        quiet_s=settings.quiet_time,
-        retry_after_cap_s=settings.retry_after_cap,
-        breaker_failures=settings.breaker_failures,
-        breaker_first_s=settings.breaker_first,
-        breaker_cap_s=settings.breaker_cap,
-        refusals_in_a_row=settings.refusals_in_a_row,
-        slow_factor=settings.slow_factor,
-    )
 
 
 def _archive(settings: Settings, name: str) -> WarcArchive:

@@ -1,19 +1,35 @@
 """A frontier for tests: all its parts on one Redis, and short words for the steps of a URL."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tests.servers import wait_until
+from throttle.frontier.cases import Cases
 from throttle.frontier.census import Census, Count
 from throttle.frontier.claims import Claims
+from throttle.frontier.ends import Ends
 from throttle.frontier.hosts import Hosts
 from throttle.frontier.intake import Intake
 from throttle.frontier.keys import Keys
 from throttle.frontier.leases import Leases, Owned
+from throttle.frontier.paces import decode_pace
 from throttle.frontier.refill import Refill
 from throttle.frontier.rules import RobotsBook
 from throttle.frontier.scripts import connect
-from throttle.frontier.startgate import Reply, Started, StartGate
-from throttle.model import Answer, Candidate, End, Grant, GrantKind, HostPolicy, Outcome, Verdict
+from throttle.frontier.startgate import Finished, PaceChange, Reply, Started, StartGate
+from throttle.model import (
+    Answer,
+    BlockedBy,
+    Candidate,
+    Case,
+    End,
+    Grant,
+    GrantKind,
+    HostPolicy,
+    Outcome,
+    Verdict,
+)
+from throttle.pace import Decision
 from throttle.urls import origin_of, politeness_key
 
 FOREVER_S = 3600.0
@@ -37,16 +53,21 @@ class Parts:
         grant_ttl_s: float = 60.0,
         start_ttl_s: float = 60.0,
         timeout_s: float = 5.0,
+        crawl_delay_cap_s: float = 86_400.0,
     ) -> None:
         self.scripts = connect(url, timeout_s=timeout_s)
         self.client = self.scripts.client
         self.keys = Keys("test", partitions)
-        self.book = RobotsBook(self.scripts, self.keys, "examplebot")
+        self.book = RobotsBook(
+            self.scripts, self.keys, "examplebot", crawl_delay_cap_s=crawl_delay_cap_s
+        )
         self.intake = Intake(
             self.scripts, self.keys, self.book, host_depth=host_depth, max_pages=max_pages
         )
         self.hosts = Hosts(self.scripts, self.keys, HostPolicy(interval_s, burst, concurrency))
         self.census = Census(self.scripts, self.keys)
+        self.cases = Cases(self.scripts, self.keys)
+        self.ends = Ends(self.scripts, self.keys)
         self.dispatching = self.leases("dispatch", "dispatcher")
         self.issuing = self.leases("issue", "issuer")
         self.claims = Claims(
@@ -185,9 +206,46 @@ class Rig(Parts):
         delay_s: float = 0.0,
         block_s: float = 0.0,
     ) -> bool:
-        """Closes a started grant; `wire_s` is None where nothing was sent."""
-        outcome = Outcome(end, f"was {end}", "a reason", delay_s=delay_s, block_s=block_s)
-        return self.gate.finish(started, outcome, wire_s)
+        """Whether a started grant was closed; `wire_s` is None where nothing was sent.
+
+        A `block_s` is a change of the pace that stands now.
+        """
+        outcome = Outcome(end, f"was {end}", "a reason", delay_s=delay_s)
+        change = self.change(started.key, block_s=block_s) if block_s else None
+        finished = self.gate.finish(started, outcome, wire_s, change)
+        assert finished.conflict is None
+        return finished.closed
+
+    def stored_pace(self, host: str) -> bytes:
+        """The pace of a host as Redis holds it; empty where there is none."""
+        text: bytes | None = self.client.hget(self.keys.of_host(host, "host"), "pace")
+        return text or b""
+
+    def change(
+        self,
+        host: str,
+        *,
+        opened: int | None = None,
+        block_s: float = 0.0,
+        breaker_s: float = 0.0,
+        refused_us: bool = False,
+        case: Case | None = None,
+    ) -> PaceChange:
+        """A change made from the pace that stands now; `opened` None leaves that as it is."""
+        stood = self.stored_pace(host)
+        pace = decode_pace(stood)
+        if opened is not None:
+            pace = replace(pace, opened=opened)
+        cause = BlockedBy.BACK_OFF if block_s else None
+        decision = Decision(pace, block_s, cause, breaker_s=breaker_s, refused_us=refused_us)
+        return PaceChange(stood, decision, case)
+
+    def answer(
+        self, started: Started, end: End = End.DONE, *, change: PaceChange | None = None
+    ) -> Finished:
+        """Closes a started grant, its request sent at its start, with a change of the pace."""
+        outcome = Outcome(end, f"was {end}", "a reason")
+        return self.gate.finish(started, outcome, started.now_s, change)
 
     def fetch(self, end: End = End.DONE) -> Grant:
         """Claims, starts and finishes the one page that may go now, its wire time at the start."""
@@ -209,6 +267,11 @@ class Rig(Parts):
     def expire(self) -> int:
         """Closes the grants whose time is up."""
         return sum(part.closed for part in self.claims.expire(self.owned))
+
+
+def a_case(kind: str = "refused", host: str = "a.example", reason: str = "as an example") -> Case:
+    """A case for a person to look at."""
+    return Case(kind, host, f"http://{host}/", reason, "2026-11-06T08:47:37+00:00")
 
 
 def foreign(owned: Iterable[Owned]) -> list[Owned]:

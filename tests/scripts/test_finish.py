@@ -20,7 +20,7 @@ def test_an_ended_url_is_counted_and_gone(rig: Rig, end: End) -> None:
     count = rig.audited()
     assert getattr(count, end) == 1
     assert (count.accepted, count.waiting, count.delayed, count.in_flight) == (1, 0, 0, 0)
-    assert rig.number("a.example", end) == 1
+    assert rig.number("a.example", f"ended:{end}") == 1
     assert rig.number("a.example", "in_flight") == 0
     assert rig.census.totals().outcomes == {f"was {end}": 1}
     kept = rig.client.lrange(rig.key(f"{end}:a.example"), 0, -1)

@@ -8,7 +8,7 @@ from importlib.resources import files
 import pytest
 import redis
 
-from tests.scripts.frontier import Rig
+from tests.scripts.frontier import Rig, a_case
 from throttle.errors import FrontierError, ServerUnreachable
 from throttle.frontier.scripts import Call, Scripts, connect, source
 from throttle.frontier.startgate import Reply
@@ -61,7 +61,21 @@ def everything(rig: Rig) -> None:
     rig.hosts.remove("a.example")
     rig.census.pulse("worker")
     rig.audited()
+    the_pace(rig)
     rig.dispatching.leave()
+
+
+def the_pace(rig: Rig) -> None:
+    """Goes once through what changes a pace, a case and a dead URL."""
+    rig.hosts.set_policy("c.example", HostPolicy(0.001))
+    rig.seed("http://c.example/")
+    change = rig.change("c.example", block_s=1, refused_us=True, case=a_case(host="c.example"))
+    assert rig.answer(rig.go(rig.claim_one()), End.DEAD, change=change).closed
+    rig.hosts.block("c.example", for_s=2)
+    rig.hosts.unblock("c.example")
+    rig.hosts.refresh_robots("c.example")
+    rig.cases.close("c.example", "refused", who="me", why="", closed_at="now", resume=True)
+    assert rig.ends.retry_dead(["c.example"]) == 1
 
 
 def test_every_verb_is_called_from_python(called: set[str], rigs: Callable[..., Rig]) -> None:
@@ -119,6 +133,12 @@ def test_finish_takes_the_ends_of_the_model() -> None:
     told = re.search(r"5 end: ([\w |]+)", head("finish"))
     assert told
     assert set(re.findall(r"\w+", told[1])) == {end.value for end in End}
+
+
+def test_finish_answers_what_its_caller_knows() -> None:
+    """The three words of finish stand in its head."""
+    assert words(source("finish")) == {"finished", "stale", "conflict"}
+    assert set(re.findall(r"\{'(\w+)'", head("finish"))) == {"finished", "stale", "conflict"}
 
 
 def test_claim_makes_the_kinds_of_the_model() -> None:

@@ -170,7 +170,7 @@ class Fetcher:
         connection = self._pool(proxy, call).create_connection(request.url.origin)
         try:
             answer = connection.handle_request(request)
-            body = self._read_body(answer, call)
+            body = self._body_of(answer, call)
             ended_at_s = self._clock()
         finally:
             connection.close()
@@ -202,6 +202,17 @@ class Fetcher:
             ssl_context=self._ssl_context,
             network_backend=dialler,
         )
+
+    def _body_of(self, answer: httpcore.Response, call: Call) -> Body:
+        """An error's status and headers count (its Retry-After!) though its body is unusable."""
+        if answer.status < 400:
+            return self._read_body(answer, call)
+        try:
+            body = self._read_body(answer, call)
+            body.decoded()
+        except (FetchError, httpcore.NetworkError, httpcore.ProtocolError):
+            return Body("", self._body_limit)
+        return body
 
     def _read_body(self, answer: httpcore.Response, call: Call) -> Body:
         if answer.status == 101:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from throttle.frontier.cases import Cases
 from throttle.frontier.census import Census
+from throttle.frontier.ends import Ends
 from throttle.frontier.hosts import Hosts
 from throttle.frontier.intake import Intake
 from throttle.frontier.keys import Keys
@@ -16,6 +18,7 @@ from throttle.frontier.rules import RobotsBook
 from throttle.frontier.scripts import Scripts, connect
 from throttle.frontier.wake import WakeListener
 from throttle.model import HostPolicy
+from throttle.pace import Limits
 from throttle.settings import Settings
 
 
@@ -67,6 +70,31 @@ class Frontier:
     def census(self) -> Census:
         """Counts."""
         return Census(self.scripts, self.keys)
+
+    @cached_property
+    def cases(self) -> Cases:
+        """What a person should look at."""
+        return Cases(self.scripts, self.keys)
+
+    @cached_property
+    def ends(self) -> Ends:
+        """URLs that ended `dead` or `refused`."""
+        return Ends(self.scripts, self.keys)
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds of every host's pace."""
+        return Limits(
+            backoff_first_s=self.settings.backoff_first,
+            backoff_cap_s=self.settings.backoff_cap,
+            quiet_s=self.settings.quiet_time,
+            retry_after_cap_s=self.settings.retry_after_cap,
+            breaker_failures=self.settings.breaker_failures,
+            breaker_first_s=self.settings.breaker_first,
+            breaker_cap_s=self.settings.breaker_cap,
+            refusals_in_a_row=self.settings.refusals_in_a_row,
+            slow_factor=self.settings.slow_factor,
+        )
 
     @property
     def _defaults(self) -> HostPolicy:

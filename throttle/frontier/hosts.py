@@ -10,7 +10,7 @@ from throttle.frontier.paces import decode_pace
 from throttle.frontier.rules import RobotsRecord
 from throttle.frontier.scripts import Call, Scripts
 from throttle.frontier.units import us_up
-from throttle.model import HostPolicy
+from throttle.model import BlockedBy, HostPolicy
 from throttle.pace import Pace, interval_in_force
 
 
@@ -51,6 +51,11 @@ class HostView:
     next_delayed_s: float | None
     issue_fault: str
     robots: dict[str, RobotsRecord]
+    blocked_by: BlockedBy | None = None
+
+
+_FIELDS = {"interval_s": "operator_us", "burst": "burst", "concurrency": "concurrency"}
+"""Where each field of a policy lies in the host's record."""
 
 
 class Hosts:
@@ -109,6 +114,8 @@ class Hosts:
                     f"{name} must be at least 1, got {number}; to stop a host, pause it"
                 )
         fields: list[str | int] = ["known", "1"]
+        for name in sorted(policy.cleared):
+            fields += (_FIELDS[name], "")
         if policy.interval_s is not None:
             if policy.interval_s <= 0:
                 raise UsageError(
@@ -255,4 +262,5 @@ def _view(key: str, reply: list[bytes]) -> HostView:
         next_delayed_s=moment("next_delayed_us"),
         issue_fault=(texts.get("issue_fault") or b"").decode(),
         robots=robots,
+        blocked_by=BlockedBy(texts["blocked_by"].decode()) if texts.get("blocked_by") else None,
     )

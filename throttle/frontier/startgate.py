@@ -152,7 +152,7 @@ class StartGate:
 
 def _pace_arguments(change: PaceChange | None) -> list[str | bytes | int]:
     if change is None:
-        return ["", "", 0, 0, 0, "0", "", ""]
+        return ["", "", 0, 0, 0, "0", "", "", ""]
     decision = change.decision
     return [
         change.made_from,
@@ -163,4 +163,5 @@ def _pace_arguments(change: PaceChange | None) -> list[str | bytes | int]:
         "1" if decision.refused_us else "0",
         change.case.kind if change.case else "",
         encode_case(change.case) if change.case else "",
+        decision.blocked_by or "",
     ]

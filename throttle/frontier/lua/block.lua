@@ -16,6 +16,6 @@ if host.is_new then
   return {}
 end
 local until_us = tonumber(ARGV[3]) or now + tonumber(ARGV[4])
-host.block_us = math.max(host.block_us, until_us)
+block_extend(host, until_us, 'operator')
 reschedule(ready, host, now)
 return {host.block_us}

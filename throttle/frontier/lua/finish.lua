@@ -7,7 +7,7 @@
 --       9 pace that the decision was made from  10 pace decided ('' none: 9 and 11 to 14 unused)
 --       11 block (us from now, 0 none)  12 breaker open (us from now, 0 no)  13 openings of the
 --       breaker since it was closed  14 '1' stop the host: a refusal of us
---       15 kind of the case to open ('' none)  16 its text
+--       15 kind of the case to open ('' none)  16 its text  17 cause of the block ('' with 0)
 -- Reply {'finished'}
 --       {'stale'}           the grant is over, or belongs to another request: nothing changed
 --       {'conflict', pace}  another answer changed the pace meanwhile: decide again from this one
@@ -39,12 +39,15 @@ local ready_before, refill_before = head_us(ready), head_us(refill)
 
 local function set_pace()
   redis.call('HSET', host.record, 'pace', ARGV[10])
-  host.block_us = math.max(host.block_us, now + tonumber(ARGV[11]))
+  if tonumber(ARGV[11]) > 0 then
+    block_extend(host, now + tonumber(ARGV[11]), ARGV[17])
+  end
   if tonumber(ARGV[12]) > 0 then
     host.breaker_us = now + tonumber(ARGV[12])
   end
   if ARGV[13] == '0' then
     redis.call('HDEL', host.record, 'opened')
+    host.concurrency = host.most_at_once
   else
     redis.call('HSET', host.record, 'opened', ARGV[13])
     host.concurrency = 1

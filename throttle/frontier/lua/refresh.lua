@@ -23,6 +23,9 @@ for _, origin in ipairs(redis.call('HKEYS', origins)) do
   end
 end
 local host = host_load(prefix, key)
+if host.is_new then
+  return 0
+end
 host.hold_us = 0
 reschedule(ready, host, now)
 wake_if_sooner(ready, ready_before, prefix .. 'wake:dispatch')

@@ -16,6 +16,9 @@ local now = now_us()
 local ready_before, refill_before = head_us(ready), head_us(refill)
 local host = host_load(prefix, key)
 local dead = redis.call('LPOP', prefix .. 'dead:' .. key, tonumber(ARGV[3])) or {}
+if #dead == 0 then
+  return 0
+end
 for _, line in ipairs(dead) do
   local rest = string.match(line, '^[^\n]*\n%d+ (.*)$')
   lane_push(host, '0 ' .. rest, false)
@@ -23,7 +26,7 @@ end
 redis.call('HINCRBY', totals, 'dead', 0 - #dead)
 redis.call('HINCRBY', totals, 'waiting', #dead)
 redis.call('HINCRBY', host.record, 'ended:dead', 0 - #dead)
-if #dead > 0 and host.tokens < 1 then
+if host.tokens < 1 then
   redis.call('ZADD', refill, 'NX', now, key)
 end
 reschedule(ready, host, now)

@@ -2,7 +2,7 @@
 --
 -- KEYS  1 ready
 -- ARGV  1 prefix  2 key
--- Reply 1
+-- Reply 1, or 0 for an unknown host
 --
 -- For a person who knows better than the clocks. Atomic; may be repeated.
 --@include clock
@@ -13,8 +13,11 @@
 local ready, prefix, key = KEYS[1], ARGV[1], ARGV[2]
 local now = now_us()
 local ready_before = head_us(ready)
-redis.call('HDEL', prefix .. 'host:' .. key, 'pace', 'opened')
+redis.call('HDEL', prefix .. 'host:' .. key, 'pace', 'opened', 'blocked_by')
 local host = host_load(prefix, key)
+if host.is_new then
+  return 0
+end
 host.block_us, host.breaker_us = 0, 0
 reschedule(ready, host, now)
 wake_if_sooner(ready, ready_before, prefix .. 'wake:dispatch')

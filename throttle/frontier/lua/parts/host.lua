@@ -12,7 +12,8 @@
 --   waiting    URLs in its lanes      delayed  URLs in `delayed:<key>`
 --   chase      robots.txt redirects waiting in `chase:<key>`
 --   hold_us    no lane may be taken before (robots.txt asked for or unreachable)
---   block_us   nothing of the host may start before (Retry-After, back-off, the operator)
+--   block_us   nothing of the host may start before
+--   blocked_by what that came from (`BlockedBy` in model.py)
 --   breaker_us nor before: the breaker is open until then
 local COUNTED = {'tat_us', 'tokens', 'in_flight', 'unsent', 'pending', 'waiting', 'delayed',
                  'chase', 'hold_us', 'block_us', 'breaker_us'}
@@ -28,11 +29,12 @@ local function host_load(prefix, key)
       error('no default policy: start beat, which writes it')
     end
   end
+  local most_at_once = tonumber(values[3] or policy[3])
   local host = {
     prefix = prefix, key = key, record = prefix .. 'host:' .. key,
     interval_us = math.max(tonumber(values[1] or policy[1]), tonumber(values[4] or 0)),
     burst = tonumber(values[2] or policy[2]),
-    concurrency = values[7] and 1 or tonumber(values[3] or policy[3]),
+    concurrency = values[7] and 1 or most_at_once, most_at_once = most_at_once,
     stopped = values[5] == '1' or values[6] == '1',
     known = values[8] == '1', is_new = not values[9],
   }
@@ -53,6 +55,14 @@ local function host_save(host)
     pairs_[2 * i] = host[field]
   end
   redis.call('HSET', host.record, unpack(pairs_))
+end
+
+-- A block only grows; what made it longest is its cause.
+local function block_extend(host, until_us, cause)
+  if until_us > host.block_us then
+    host.block_us = until_us
+    redis.call('HSET', host.record, 'blocked_by', cause)
+  end
 end
 
 -- When the clock lets one more request start, if `reserved` others may still reach the wire.
