@@ -46,6 +46,7 @@ class Verdict(StrEnum):
     DISALLOWED = "disallowed"
     INVALID = "invalid"
     OUTSIDE = "outside"
+    TRAP = "trap"
 
 
 @dataclass(frozen=True, slots=True)

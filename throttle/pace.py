@@ -69,9 +69,9 @@ class Seen:
 class Decision:
     """The next state, and what to store: pauses in seconds from the answer's end, 0 for none.
 
-    `block_s` only ever extends what stands, and `blocked_by` is its cause. `breaker_s` opens the breaker for so long.
-    `refused_us` stops the host until a person says otherwise. `capped` tells that the site asked
-    for more than the cap.
+    `block_s` only ever extends what stands, and `blocked_by` is its cause. `breaker_s` opens the
+    breaker for so long. `refused_us` stops the host until a person says otherwise. `capped` tells
+    that the site asked for more than the cap.
     """
 
     pace: Pace

@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -106,6 +106,11 @@ class Settings(BaseSettings):
     concurrency: int = Field(1, ge=1, le=10_000)
     host_depth: int = Field(50_000, ge=1)
     max_pages: int = Field(0, ge=0, description="accepted URLs in all; 0 is no limit")
+    max_pages_per_host: int = Field(0, ge=0, description="accepted URLs of a host; 0 is no limit")
+    max_depth: int = Field(0, ge=0, description="links from the seed; 0 is no limit")
+    max_hosts_per_page: int = Field(50, ge=1, description="new hosts taken from one page")
+    seen: Literal["exact", "bloom"] = "exact"
+    bloom_error_rate: float = Field(1e-6, ge=1e-12, le=0.01)
     max_in_flight: int = Field(200, ge=1)
     max_tries: int = Field(5, ge=1, le=1000)
     follow_hosts: bool = False

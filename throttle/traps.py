@@ -40,10 +40,11 @@ def _has_a_group_in_a_row(segments: list[str], times: Counter[str]) -> bool:
         for first, second, third in places.values()
         if second - first == third - second
     }
-    in_a_row = 0
+    in_a_row = before = 0
     for place in range(len(segments)):
         here = distance.get(place, 0)
-        in_a_row = in_a_row + 1 if here and here == distance.get(place - 1, here) else bool(here)
+        in_a_row = in_a_row + 1 if here == before else 1
         if in_a_row >= here > 1:
             return True
+        before = here
     return False

@@ -120,14 +120,20 @@ def bomb() -> bytes:
 
 
 @pytest.mark.parametrize("status", ["200 OK", "301 Moved", "404 Not Found", "503 Busy"])
-def test_a_bomb_ends_as_too_large(serve: Callable[..., Site], bomb: bytes, status: str) -> None:
-    """A small body that unpacks to gigabytes costs neither memory nor time."""
+def test_a_bomb_goes_nowhere(serve: Callable[..., Site], bomb: bytes, status: str) -> None:
+    """A small body that unpacks to gigabytes costs neither memory nor time.
+
+    It is a failure, or in an error's answer no body at all: there the status is what counts.
+    """
     assert len(bomb) < 10 * LIMIT
     site = serve(answered(bomb, "Content-Encoding: gzip", status=status))
     before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began_s = time.monotonic()
-    error = failure(site.url, body_limit=10 * LIMIT)
-    assert error.reason == f"too large: over {10 * LIMIT} bytes"
+    if status < "4":
+        error = failure(site.url, body_limit=10 * LIMIT)
+        assert error.reason == f"too large: over {10 * LIMIT} bytes"
+    else:
+        assert get(site.url, body_limit=10 * LIMIT).body == b""
     assert time.monotonic() - began_s < 1
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib
     assert grown_kib < 60 * 1024
@@ -149,3 +155,14 @@ def test_a_body_over_the_limit_is_not_read_to_its_end(serve: Callable[..., Site]
     assert sum(sent) < 20 * LIMIT
     promised = serve(drip(head=HEAD + b"Content-Length: 99999999999\r\n\r\n", piece=b"a"))
     assert failure(promised.url, timeout_s=3).reason.startswith("too large")
+
+
+@pytest.mark.parametrize("body", [GZIPPED[:-9], b"not gzip", gzip.compress(b"\0" * 2 * LIMIT)])
+def test_an_errors_headers_count_though_its_body_is_unusable(
+    serve: Callable[..., Site], body: bytes
+) -> None:
+    """A 429 with a broken or huge body still says how long to wait."""
+    headers = ("Content-Encoding: gzip", "Retry-After: 7")
+    response = get(serve(answered(body, *headers, status="429 Too Many Requests")).url)
+    assert (response.status, response.header("retry-after")) == (429, "7")
+    assert response.body == b""

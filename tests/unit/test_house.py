@@ -25,7 +25,7 @@ FLOORS = (
     ("crawl",),
     ("frontier",),
     ("local",),
-    ("pace", "robots", "outcome", "retry_after"),
+    ("pace", "robots", "outcome", "retry_after", "traps"),
     ("urls",),
     ("settings",),
     ("model",),

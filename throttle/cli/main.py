@@ -26,14 +26,21 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Hosts": {
         "add-host": ("hosts", "Make a host known and set its pace."),
         "set-host": ("hosts", "Change the pace of a known host."),
-        "show-host": ("hosts", "Show one host, and why it waits."),
+        "show-host": ("show_host", "Show one host, each layer of its pace, and why it waits."),
         "list-hosts": ("hosts", "List hosts, all or those that match a pattern."),
-        "pause": ("hosts", "Let nothing new of a host start."),
-        "resume": ("hosts", "Let a paused host go on."),
+        "pause": ("stopping", "Let nothing new of a host start."),
+        "block": ("stopping", "Let nothing new of a host start for a time."),
+        "resume": ("stopping", "Let a paused or blocked host go on."),
+        "refresh-robots": ("stopping", "Ask for a host's robots.txt again."),
         "remove-host": ("hosts", "Take a host out, with its URLs."),
     },
     "URLs": {
         "add-url": ("urls", "Add URLs from arguments, a file or standard input."),
+    },
+    "What a person decides": {
+        "cases": ("cases", "List, show and close what a person should look at."),
+        "dead": ("ends", "List URLs that were given up, or try them again."),
+        "refused": ("ends", "List URLs that were refused or are forbidden."),
     },
     "The service": {
         "dispatch": ("service", "Run the dispatcher."),

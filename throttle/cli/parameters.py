@@ -1,4 +1,8 @@
-"""What commands take as a person types it: hosts and durations, refused in words."""
+"""What commands take as a person types it: hosts, durations and moments, refused in words."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
 
 import click
 
@@ -7,6 +11,21 @@ from throttle.durations import parse_duration
 from throttle.errors import InvalidURL, UsageError
 from throttle.urls import host_key
 
+DEFAULT = "default"
+"""What a person writes for a value to go back to the default."""
+
+
+class OrDefault(click.ParamType[Any]):
+    """The word `default` as it is, anything else as `kind` takes it."""
+
+    def __init__(self, kind: click.ParamType[Any] | Callable[[str], Any]) -> None:
+        self._kind = click.types.convert_type(kind)
+        self.name = f"{self._kind.name}|{DEFAULT}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Fails as the kind fails."""
+        return value if value == DEFAULT else self._kind.convert(value, param, ctx)
+
 
 def duration(text: str) -> float:
     """Seconds in `2s`, `500ms`, `1h30m` or `30/m`; the `type` of an option."""
@@ -14,6 +33,16 @@ def duration(text: str) -> float:
         return parse_duration(text)
     except UsageError as error:
         raise click.BadParameter(safe(str(error))) from error
+
+
+def moment(text: str) -> float:
+    """The Unix time of an ISO 8601 date and time, in UTC where it names no zone."""
+    try:
+        at = datetime.fromisoformat(text.strip())
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError) as error:
+        example = "2030-01-31T18:00:00Z or 2030-01-31T18:00+02:00"
+        raise click.BadParameter(f"not a time: {safe(text[:40])!r}; write {example}") from error
 
 
 def host_key_of(text: str) -> str:

@@ -82,6 +82,7 @@ def _status(frontier: Frontier) -> dict[str, Any]:
     totals, ages = frontier.census.totals(), frontier.census.ages()
     return {
         **asdict(totals),
+        "open_cases": frontier.cases.count_open(),
         "last_issue_age": ages.get("issuer"),
         "last_dispatch_age": ages.get("dispatcher"),
         "last_worker_age": ages.get("worker"),
@@ -111,6 +112,7 @@ def _status_table(now: dict[str, Any]) -> Group:
         "refused": now["refused"],
         "dead": now["dead"],
         "turned away": f"{now['full']:,} (depth bound)",
+        "open cases": f"{now['open_cases']:,} (throttlectl cases list)" if now["open_cases"] else 0,
         "too early": f"{now['early']:,} (given back by the start gate)",
     }
     outcomes = [

@@ -53,6 +53,18 @@ class HostView:
     robots: dict[str, RobotsRecord]
     blocked_by: BlockedBy | None = None
 
+    @property
+    def depth(self) -> int:
+        """URLs that wait, now or for later."""
+        return self.waiting + self.delayed
+
+    @property
+    def breaker(self) -> str:
+        """`open` until its time, then `half-open`: one probe at a time; else `closed`."""
+        if self.breaker_until_s > self.now_s:
+            return "open"
+        return "half-open" if self.pace.opened else "closed"
+
 
 _FIELDS = {"interval_s": "operator_us", "burst": "burst", "concurrency": "concurrency"}
 """Where each field of a policy lies in the host's record."""

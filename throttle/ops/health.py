@@ -121,6 +121,14 @@ def identity(settings: Settings) -> list[Check]:
     return checks
 
 
+def cases(number: int) -> Check:
+    """Whether something waits for a person: a host that refuses us stands still until then."""
+    if number == 0:
+        return Check("cases", State.OK, "none open")
+    remedy = "throttlectl cases list shows them, cases close HOST --why TEXT closes them"
+    return Check("cases", State.WARN, f"{number:,} open", remedy)
+
+
 def _redis(settings: Settings) -> list[Check]:
     name = "Redis reachable"
     scripts = connect(settings.redis_url, timeout_s=_OPEN_S)
@@ -217,16 +225,16 @@ async def _takes_messages(link: Link) -> Check:
 def _frontier(settings: Settings) -> list[Check]:
     frontier = Frontier(settings)
     try:
-        ages = frontier.census.ages()
+        ages, open_cases = frontier.census.ages(), frontier.cases.count_open()
     except ServerUnreachable:
         remedy = "make Redis reachable first"
-        names = ("partitions", *(f"{name} alive" for name, _, _ in _ROLES))
+        names = ("partitions", "cases", *(f"{name} alive" for name, _, _ in _ROLES))
         return [Check(name, State.WARN, "cannot be told without Redis", remedy) for name in names]
     except FrontierError as error:
         remedy = "give every process the same THROTTLE_PARTITIONS and THROTTLE_NAMESPACE"
         return [Check("partitions", State.FAULT, str(error), remedy)]
     agreed = f"{settings.partitions} in namespace {settings.namespace}"
-    return [Check("partitions", State.OK, agreed), *processes(ages)]
+    return [Check("partitions", State.OK, agreed), cases(open_cases), *processes(ages)]
 
 
 def _version(name: str, text: str, least: tuple[int, int], remedy: str) -> Check:

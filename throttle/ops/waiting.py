@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from throttle.durations import format_duration
 from throttle.frontier.hosts import HostView
+from throttle.model import BlockedBy
 
 SILENT_S = 10.0
 """Seconds without a round after which beat, the dispatcher or the workers count as not running."""
@@ -21,6 +22,11 @@ def waits_for(view: HostView, ages: Mapping[str, float]) -> str:
     """
     if view.paused:
         return "the operator, who paused it (throttlectl resume)"
+    if view.refuses_us:
+        return (
+            f"a person, since it refuses us (throttlectl cases show {view.key}; cases close"
+            f" {view.key} --resume --why TEXT lets it go on)"
+        )
     if view.waiting + view.delayed == 0:
         return "nothing: no URLs wait"
     for role, process in _PROCESSES:
@@ -32,6 +38,7 @@ def waits_for(view: HostView, ages: Mapping[str, float]) -> str:
         return f"its token queue, which RabbitMQ refused: {view.issue_fault}"
     return (
         _only_later(view)
+        or _breaker(view)
         or _robots(view)
         or _block(view)
         or _slot(view)
@@ -46,7 +53,8 @@ def _only_later(view: HostView) -> str:
     due_s = view.next_delayed_s
     if view.waiting or due_s is None:
         return ""
-    if due_s <= max(view.now_s, view.blocked_until_s, view.clock_opens_s):
+    held_s = max(view.blocked_until_s, view.breaker_until_s, view.clock_opens_s)
+    if due_s <= max(view.now_s, held_s):
         return ""
     return f"its delayed URLs ({_in(view, due_s, 'the first is due')})"
 
@@ -67,15 +75,36 @@ def _robots(view: HostView) -> str:
     return f"the answer to {origin}/robots.txt"
 
 
+def _breaker(view: HostView) -> str:
+    """An open breaker, unless a block outlasts it."""
+    if view.breaker != "open" or view.breaker_until_s < view.blocked_until_s:
+        return ""
+    probe = _in(view, view.breaker_until_s, "one probe goes")
+    return f"its breaker, open after {view.pace.failures} failures in a row ({probe})"
+
+
 def _block(view: HostView) -> str:
     if view.blocked_until_s <= view.now_s:
         return ""
-    return f"the end of its block ({_in(view, view.blocked_until_s, 'over')})"
+    over = _in(view, view.blocked_until_s, "over")
+    match view.blocked_by:
+        case BlockedBy.OPERATOR:
+            return f"the end of the operator's block ({over}; throttlectl resume --unblock)"
+        case BlockedBy.RETRY_AFTER:
+            return f"the end of the Retry-After that it sent ({over})"
+        case BlockedBy.BACK_OFF:
+            return f"the end of its back-off, step {view.pace.level} ({over})"
+        case BlockedBy.SLOW_ANSWER:
+            return f"the end of the pause after a slow answer ({over})"
+        case None:
+            return f"the end of its block ({over})"
 
 
 def _slot(view: HostView) -> str:
     if view.in_flight < view.concurrency:
         return ""
+    if view.breaker == "half-open":
+        return "the answer to the one probe of its half-open breaker"
     return f"a fetch under way to end ({view.in_flight} of {view.concurrency})"
 
 

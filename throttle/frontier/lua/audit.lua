@@ -45,6 +45,10 @@ for _, key in ipairs(redis.call('SMEMBERS', hosts)) do
   compare(key .. ' waiting', host.waiting, here)
   compare(key .. ' delayed', host.delayed, later)
   compare(key .. ' in flight', host.in_flight, slots[key] or 0)
+  local seen = redis.call('SCARD', prefix .. 'seen:' .. key)
+  if seen > 0 then
+    compare(key .. ' accepted', host.accepted, seen)
+  end
   compare(key .. ' unsent', host.unsent, unsent[key] or 0)
   waiting, delayed = waiting + here, delayed + later
 end

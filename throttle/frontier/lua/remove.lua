@@ -7,6 +7,7 @@
 -- URLs that had not come to an end are no longer counted as accepted. Atomic; may be repeated.
 --@include clock
 --@include host
+--@include seen
 
 local ready, refill, totals, hosts, prefix, key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], ARGV[2]
 if redis.call('SISMEMBER', hosts, key) == 0 then
@@ -20,10 +21,10 @@ end
 for _, origin in ipairs(redis.call('LRANGE', prefix .. 'lanes:' .. key, 0, -1)) do
   redis.call('DEL', prefix .. 'urls:' .. origin)
 end
-for _, name in ipairs({'lanes', 'delayed', 'chase', 'seen', 'origins', 'robots', 'refused', 'dead',
-                       'host'}) do
+for _, name in ipairs({'lanes', 'delayed', 'chase', 'origins', 'robots', 'refused', 'dead', 'host'}) do
   redis.call('DEL', prefix .. name .. ':' .. key)
 end
+seen_drop(prefix, key, host.accepted)
 redis.call('ZREM', ready, key)
 redis.call('ZREM', refill, key)
 redis.call('SREM', hosts, key)

@@ -14,9 +14,10 @@
 --   hold_us    no lane may be taken before (robots.txt asked for or unreachable)
 --   block_us   nothing of the host may start before
 --   blocked_by what that came from (`BlockedBy` in model.py)
+--   accepted   URLs accepted in all: the size of its seen set
 --   breaker_us nor before: the breaker is open until then
 local COUNTED = {'tat_us', 'tokens', 'in_flight', 'unsent', 'pending', 'waiting', 'delayed',
-                 'chase', 'hold_us', 'block_us', 'breaker_us'}
+                 'chase', 'hold_us', 'block_us', 'breaker_us', 'accepted'}
 
 local function host_load(prefix, key)
   local values = redis.call('HMGET', prefix .. 'host:' .. key, 'operator_us', 'burst',
