@@ -1,4 +1,4 @@
-"""Tells links that only a trap would have: pages whose links lead deeper and deeper, without end."""
+"""Tells URLs that only a trap would have: its links lead deeper and deeper, without end."""
 
 from collections import Counter
 

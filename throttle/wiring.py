@@ -5,6 +5,7 @@ import os
 import random
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
@@ -131,7 +132,7 @@ def worker(settings: Settings) -> Worker:
         body_limit=settings.body_limit,
     )
     reading = Reading(
-        frontier.intake.add,
+        partial(frontier.intake.add, max_new_hosts=settings.max_hosts_per_page),
         fetcher,
         load_on_page(settings.on_page, settings.product),
         archive,

@@ -5,12 +5,14 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.integration.ctl import Ctl, ctl_command
 from tests.integration.sites import Certificate, Handler, Site, request_of
+from tests.scripts.frontier import Rig
 from throttle.frontier.bundle import Frontier
 from throttle.settings import Settings
 
@@ -85,6 +87,20 @@ def throttlectl(ctl_environment: dict[str, str], tmp_path: Path) -> Ctl:
         return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
     return call
+
+
+@pytest.fixture
+def rig(redis_url: str) -> Iterator[Rig]:
+    """A frontier whose steps a test takes by hand; one request every two seconds."""
+    made = Rig(redis_url, interval_s=2.0)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def rig_ctl(throttlectl: Ctl, rig: Rig) -> Ctl:
+    """Runs throttlectl on the frontier of the rig."""
+    return partial(throttlectl, THROTTLE_NAMESPACE="test", THROTTLE_PARTITIONS="1")
 
 
 @pytest.fixture

@@ -57,6 +57,7 @@ def test_a_sound_service_has_no_fault(own_redis: PrivateRedis, broker_url: str) 
         "product",
         "contact",
         "partitions",
+        "cases",
         "beat alive",
         "dispatcher alive",
         "worker alive",

@@ -1,157 +1,23 @@
 """The frontier under any order of steps: nothing lost, no bound broken, nobody stranded."""
 
 from collections import Counter
-from itertools import count
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
+from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
+
+from tests.property.crawl_steps import (
+    HOSTS,
+    INTERVAL_S,
+    ORIGINS,
+    Fetching,
+    host_names,
+    origins,
+    picks,
 )
-
-from tests.scripts.frontier import Rig
-from throttle.frontier.startgate import Reply, Started
-from throttle.model import End, Grant, GrantKind, HostPolicy, Verdict
+from throttle.model import GrantKind, HostPolicy
 from throttle.urls import politeness_key
-
-INTERVAL_S = 1000.0
-ORIGINS = ("http://a.example", "http://a.example:8080", "http://b.example")
-HOSTS = ("a.example", "b.example")
-
-host_names = st.sampled_from(HOSTS)
-origins = st.sampled_from(ORIGINS)
-picks = st.integers(0, 20)
-
-
-class Crawl(RuleBasedStateMachine):
-    """Links, issuer, dispatcher and gate taking turns, beside a model of what must hold.
-
-    Time passes only by a rule, an interval at once: the intervals are far longer than a test.
-    """
-
-    url: str
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rig = Rig(self.url, interval_s=INTERVAL_S, host_depth=6, max_tries=2, grant_ttl_s=5000)
-        self.rig.client.flushall()
-        self.rig.hosts.publish_defaults(replace=True)
-        self.rig.owned = self.rig.dispatching.renew()
-        self.rig.owned_to_issue = self.rig.issuing.renew()
-        self.claimed: list[Grant] = []
-        self.started: list[Started] = []
-        self.said: set[str] = set()
-        self.accepted: set[str] = set()
-        self.done: set[str] = set()
-        self.wires: Counter[str] = Counter()
-        self.passed: Counter[str] = Counter()
-        self.most_burst = dict.fromkeys(HOSTS, 1)
-        self.open_before = dict.fromkeys(HOSTS, 0)
-        self.requests = count()
-
-    def teardown(self) -> None:
-        """Closes the connections."""
-        self.rig.close()
-
-    @rule(origin=origins, numbers=st.lists(st.integers(0, 7), min_size=1, max_size=4))
-    def add(self, origin: str, numbers: list[int]) -> None:
-        """A page links to some URLs."""
-        for answer in self.rig.answers(f"{origin}/{number}" for number in numbers):
-            assert (answer.verdict is Verdict.SEEN) == (answer.url in self.accepted)
-            if answer.verdict is Verdict.ADDED:
-                self.accepted.add(answer.url)
-
-    @rule(origin=origins, valid_s=st.sampled_from([0.0, 1e6]))
-    def robots_ok(self, origin: str, valid_s: float) -> None:
-        """A robots.txt comes into force, perhaps one that is out of date already."""
-        self.rig.robots_ok(origin, valid_s=valid_s)
-
-    @rule(origin=origins)
-    def robots_unreachable(self, origin: str) -> None:
-        """An origin does not give its robots.txt."""
-        self.rig.book.store(origin, "unreachable", 1e6, failures=1, version="0")
-
-    @rule()
-    def issue(self) -> None:
-        """The issuer publishes what is due."""
-        self.rig.issue()
-
-    @rule(most=st.integers(1, 3))
-    def claim(self, most: int) -> None:
-        """The dispatcher takes what may go."""
-        grants = self.rig.claim(most)
-        assert len({grant.key for grant in grants}) == len(grants) <= most
-        self.claimed += grants
-
-    @precondition(lambda self: self.claimed)
-    @rule(pick=picks, token_spent=st.booleans())
-    def release(self, pick: int, token_spent: bool) -> None:
-        """A grant is not forwarded."""
-        grant = self.claimed.pop(pick % len(self.claimed))
-        assert self.rig.claims.release([(grant, token_spent)]) == 1
-
-    @precondition(lambda self: self.claimed)
-    @rule(pick=picks, redelivered=st.booleans())
-    def start(self, pick: int, redelivered: bool) -> None:
-        """A worker shows a grant."""
-        grant = self.claimed.pop(pick % len(self.claimed))
-        request = f"r{next(self.requests)}"
-        reply, started = self.rig.start(grant, request, redelivered=redelivered)
-        assert reply in {Reply.GO, Reply.EARLY}
-        if started is not None:
-            assert self.rig.record(grant.key).get("paused") != "1"
-            self.started.append(started)
-
-    @precondition(lambda self: self.started)
-    @rule(pick=picks, redelivered=st.booleans())
-    def start_again(self, pick: int, redelivered: bool) -> None:
-        """A message comes twice."""
-        one = self.started[pick % len(self.started)]
-        reply, again = self.rig.gate.start(
-            one.grant_id, one.key, request="another", redelivered=redelivered
-        )
-        assert (reply, again) == (Reply.HELD if redelivered else Reply.DUPLICATE, None)
-
-    def _note_wire(self, one: Started) -> None:
-        if one.grant_id not in self.said:
-            self.said.add(one.grant_id)
-            self.wires[one.key] += 1
-
-
-class Fetching(Crawl):
-    """The same, with what workers do behind the gate."""
-
-    @precondition(lambda self: self.started)
-    @rule(pick=picks)
-    def sent(self, pick: int) -> None:
-        """A request reaches the wire."""
-        one = self.started[pick % len(self.started)]
-        assert self.rig.gate.sent(one, self.rig.now_us() / 1e6) == (one.grant_id not in self.said)
-        self._note_wire(one)
-
-    @precondition(lambda self: self.started)
-    @rule(
-        pick=picks,
-        end=st.sampled_from(list(End)),
-        is_sent=st.booleans(),
-        delay_s=st.sampled_from([0.0, 500.0]),
-        block_s=st.sampled_from([0.0, 0.0, 700.0]),
-    )
-    def finish(self, pick: int, end: End, is_sent: bool, delay_s: float, block_s: float) -> None:
-        """A fetch comes to an end of some kind."""
-        one = self.started.pop(pick % len(self.started))
-        wire_s = self.rig.now_us() / 1e6 if is_sent else None
-        assert self.rig.finish(one, end, wire_s=wire_s, delay_s=delay_s, block_s=block_s)
-        assert not self.rig.finish(one, end, wire_s=wire_s)
-        if is_sent:
-            self._note_wire(one)
-        if one.kind is GrantKind.PAGE and end is End.DONE:
-            self.done.add(one.entry.url)
 
 
 class Troubled(Fetching):
@@ -199,6 +65,35 @@ class Troubled(Fetching):
         """The operator stops a host or lets it go."""
         self.rig.hosts.pause(host, paused=paused)
 
+    @rule(host=host_names, for_s=st.sampled_from([0.0, 700.0]))
+    def block(self, host: str, for_s: float) -> None:
+        """The operator blocks a host, or takes its pauses away."""
+        if for_s:
+            self.rig.hosts.block(host, for_s=for_s)
+        else:
+            self.rig.hosts.unblock(host)
+
+    @rule(host=host_names)
+    def resume(self, host: str) -> None:
+        """A person lets a host go on that refused us."""
+        if list(self.rig.cases.open(host)):
+            self.rig.cases.close(host, "refused", who="", why="", closed_at="", resume=True)
+
+    @rule(host=host_names, most=st.integers(1, 3))
+    def revive(self, host: str, most: int) -> None:
+        """A person tries dead URLs again."""
+        assert self.rig.ends.retry_dead([host], most) <= most
+
+    @rule(host=host_names)
+    def refresh(self, host: str) -> None:
+        """A person has the robots.txt of a host fetched again."""
+        self.rig.hosts.refresh_robots(host)
+
+    @rule(origin=origins, delay_s=st.sampled_from([None, INTERVAL_S / 2, INTERVAL_S * 2]))
+    def crawl_delay(self, origin: str, delay_s: float | None) -> None:
+        """A site asks for another pace, or no longer."""
+        self.rig.book.store(origin, "ok", 1e6, crawl_delay_s=delay_s, version="2")
+
     @rule(host=host_names)
     def remove(self, host: str) -> None:
         """The operator takes a host out; it stays in while something is in flight."""
@@ -221,7 +116,7 @@ class Troubled(Fetching):
             rig.client.set(clock, int(kept) - us)
         if not rig.client.hexists(record, "tat_us"):
             return
-        for field in ("tat_us", "block_us", "hold_us"):
+        for field in ("tat_us", "block_us", "breaker_us", "hold_us"):
             rig.client.hset(record, field, max(0, rig.number(host, field) - us))
         for entry, at in rig.client.zrange(rig.key(f"delayed:{host}"), 0, -1, withscores=True):
             rig.client.zadd(rig.key(f"delayed:{host}"), {entry: at - us})
@@ -274,7 +169,8 @@ class Frontier(Troubled):
             work = view.waiting + view.delayed
             if work + view.in_flight and view.tokens < 1:
                 assert view.refill_at_s is not None
-            if work and view.tokens and view.in_flight < view.concurrency and not view.paused:
+            is_stopped = view.paused or view.refuses_us
+            if work and view.tokens and view.in_flight < view.concurrency and not is_stopped:
                 assert view.ready_at_s is not None
 
     def _lines(self, pattern: str) -> list[str]:
@@ -292,7 +188,7 @@ class Frontier(Troubled):
 
 @pytest.mark.timeout(120)
 def test_any_order_of_steps_keeps_the_frontier_whole(redis_url: str) -> None:
-    """Whatever issuer, dispatcher, workers and operator do, and in whatever order: no URL is lost
+    """Whatever issuer, dispatcher, workers, sites and operator do, in any order: no URL is lost
     or doubled, no bound is broken, and every host with work goes on."""
     run_state_machine_as_test(
         type("Machine", (Frontier,), {"url": redis_url}),

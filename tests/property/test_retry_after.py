@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from throttle.model import End, Observation
-from throttle.outcome import LONGEST_BLOCK_S, judge
+from throttle.model import End, Observation, Says
+from throttle.outcome import judge
 from throttle.retry_after import LONGEST_S, parse_retry_after
 
 TIMES = st.datetimes(timezones=st.just(UTC))
@@ -46,7 +46,7 @@ def test_a_date_is_as_far_ahead_as_it_says(now_s: int, ahead_s: int, form: str) 
         Observation,
         status=st.one_of(st.none(), st.integers(0, 1000)),
         location=st.one_of(st.none(), st.text()),
-        retry_after=st.one_of(st.none(), VALUES),
+        retry_after=st.lists(VALUES, max_size=3).map(tuple),
         error=st.text(),
         tries=st.integers(0, 10**6),
     ),
@@ -56,12 +56,13 @@ def test_a_date_is_as_far_ahead_as_it_says(now_s: int, ahead_s: int, form: str) 
 def test_every_observation_has_an_outcome(
     observation: Observation, max_tries: int, now: datetime
 ) -> None:
-    """A URL that comes again always waits, and no URL comes again after its last try."""
+    """A URL that comes again waits, or its host was throttled; none is tried after its last try."""
     outcome = judge(observation, max_tries=max_tries, now=now)
-    assert 0 <= outcome.block_s <= LONGEST_BLOCK_S
+    assert outcome.retry_after_s is None or 0 < outcome.retry_after_s <= LONGEST_S
     assert 0 <= outcome.delay_s <= 3600
     if outcome.end is End.AGAIN:
         assert observation.tries + 1 < max_tries
-        assert outcome.delay_s + outcome.block_s > 0
+        assert outcome.delay_s > 0
     else:
+        assert (outcome.end is End.BACK) == (outcome.says is Says.THROTTLED)
         assert outcome.delay_s == 0

@@ -9,13 +9,14 @@ from throttle.frontier.census import Census, Count
 from throttle.frontier.claims import Claims
 from throttle.frontier.ends import Ends
 from throttle.frontier.hosts import Hosts
-from throttle.frontier.intake import Intake
+from throttle.frontier.intake import Bounds, Intake
 from throttle.frontier.keys import Keys
 from throttle.frontier.leases import Leases, Owned
 from throttle.frontier.paces import decode_pace
 from throttle.frontier.refill import Refill
 from throttle.frontier.rules import RobotsBook
 from throttle.frontier.scripts import connect
+from throttle.frontier.seen import Seen
 from throttle.frontier.startgate import Finished, PaceChange, Reply, Started, StartGate
 from throttle.model import (
     Answer,
@@ -49,6 +50,9 @@ class Parts:
         partitions: int = 1,
         host_depth: int = 1000,
         max_pages: int = 0,
+        max_pages_per_host: int = 0,
+        max_depth: int = 0,
+        error_rate: float | None = None,
         max_tries: int = 3,
         grant_ttl_s: float = 60.0,
         start_ttl_s: float = 60.0,
@@ -62,7 +66,11 @@ class Parts:
             self.scripts, self.keys, "examplebot", crawl_delay_cap_s=crawl_delay_cap_s
         )
         self.intake = Intake(
-            self.scripts, self.keys, self.book, host_depth=host_depth, max_pages=max_pages
+            self.scripts,
+            self.keys,
+            self.book,
+            Bounds(host_depth, max_pages, max_pages_per_host, max_depth),
+            Seen(error_rate),
         )
         self.hosts = Hosts(self.scripts, self.keys, HostPolicy(interval_s, burst, concurrency))
         self.census = Census(self.scripts, self.keys)

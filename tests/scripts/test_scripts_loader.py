@@ -10,10 +10,12 @@ import redis
 
 from tests.scripts.frontier import Rig, a_case
 from throttle.errors import FrontierError, ServerUnreachable
+from throttle.frontier.generations import Generations
+from throttle.frontier.intake import WORDS
 from throttle.frontier.scripts import Call, Scripts, connect, source
 from throttle.frontier.startgate import Reply
 from throttle.local.servers import PrivateRedis
-from throttle.model import End, Entry, GrantKind, HostPolicy, Verdict
+from throttle.model import Candidate, End, Entry, GrantKind, HostPolicy, Verdict
 
 LUA = files("throttle.frontier") / "lua"
 VERBS = sorted(
@@ -63,14 +65,27 @@ def everything(rig: Rig) -> None:
     rig.audited()
     the_pace(rig)
     rig.dispatching.leave()
+    rig.intake.add([Candidate(f"http://many.example/{number}") for number in range(200)])
+
+
+def a_new_generation(rig: Rig) -> None:
+    """Begins anew with one host."""
+    rig.client.flushall()
+    rig.hosts.publish_defaults(replace=True)
+    rig.add("http://a.example/")
+    generations = Generations(rig.scripts, rig.keys)
+    generations.begin(
+        rig.census.totals(), "now", rig.hosts.keys(), keep_policies=False, between=lambda: None
+    )
 
 
 def the_pace(rig: Rig) -> None:
     """Goes once through what changes a pace, a case and a dead URL."""
     rig.hosts.set_policy("c.example", HostPolicy(0.001))
     rig.seed("http://c.example/")
+    (grant,) = [grant for grant in rig.claim() if grant.key == "c.example"]
     change = rig.change("c.example", block_s=1, refused_us=True, case=a_case(host="c.example"))
-    assert rig.answer(rig.go(rig.claim_one()), End.DEAD, change=change).closed
+    assert rig.answer(rig.go(grant), End.DEAD, change=change).closed
     rig.hosts.block("c.example", for_s=2)
     rig.hosts.unblock("c.example")
     rig.hosts.refresh_robots("c.example")
@@ -81,6 +96,7 @@ def the_pace(rig: Rig) -> None:
 def test_every_verb_is_called_from_python(called: set[str], rigs: Callable[..., Rig]) -> None:
     """No script lies in the folder that nobody uses, and every method finds its script."""
     everything(rigs(max_pages=100))
+    a_new_generation(rigs())
     assert sorted(called) == VERBS
 
 
@@ -116,16 +132,13 @@ def test_the_gate_says_the_same_words_in_both_languages() -> None:
     assert set(re.findall(r"\{'(\w+)'", head("start"))) == {reply.value for reply in Reply}
 
 
-def test_add_answers_with_the_words_of_a_verdict() -> None:
-    """What add answers per URL is a verdict; `error` alone is told as `invalid`."""
+def test_add_answers_with_the_words_that_python_knows() -> None:
+    """What add answers per URL stands in its head, and each word means a verdict."""
     named = re.search(r"^-- Reply .*: (.*)$", head("add"), re.MULTILINE)
     assert named
     told = set(named[1].split(" | "))
-    assert told == set(re.findall(r"answer = '(\w+)'", source("add")))
-    assert told - {"error"} == {verdict.value for verdict in Verdict} - {
-        Verdict.INVALID.value,
-        Verdict.DISALLOWED.value,
-    }
+    assert told == set(re.findall(r"return '(\w+)'\n", source("add"))) == WORDS.keys()
+    assert WORDS["added"][0] is Verdict.ADDED
 
 
 def test_finish_takes_the_ends_of_the_model() -> None:

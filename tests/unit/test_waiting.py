@@ -6,7 +6,9 @@ import pytest
 
 from throttle.frontier.hosts import HostView
 from throttle.frontier.rules import RobotsRecord
+from throttle.model import BlockedBy
 from throttle.ops.waiting import waits_for
+from throttle.pace import Pace
 
 NOW_S = 1_000_000.0
 ALIVE = {"issuer": 0.5, "dispatcher": 0.5, "worker": 0.5}
@@ -19,6 +21,10 @@ READY = HostView(
     now_s=NOW_S,
     interval_s=2.0,
     interval_source="operator",
+    default_s=1.0,
+    operator_s=2.0,
+    crawl_delay_asked_s=None,
+    crawl_delay_s=None,
     burst=1,
     concurrency=1,
     tokens=1,
@@ -31,6 +37,9 @@ READY = HostView(
     full=0,
     clock_opens_s=0.0,
     blocked_until_s=0.0,
+    breaker_until_s=0.0,
+    pace=Pace(),
+    refuses_us=False,
     paused=False,
     ready_at_s=NOW_S,
     refill_at_s=None,
@@ -39,6 +48,13 @@ READY = HostView(
     robots={"https://a.example": OK},
 )
 
+BLOCKED = {"blocked_until_s": NOW_S + 120}
+OPEN = {"breaker_until_s": NOW_S + 60, "pace": Pace(failures=5, opened=1), "concurrency": 1}
+HALF_OPEN = {**OPEN, "breaker_until_s": NOW_S - 1}
+REFUSES = (
+    "a person, since it refuses us (throttlectl cases show a.example; cases close a.example"
+    " --resume --why TEXT lets it go on)"
+)
 LATER = {"waiting": 0, "delayed": 2, "next_delayed_s": NOW_S + 30}
 
 
@@ -59,7 +75,32 @@ LATER = {"waiting": 0, "delayed": 2, "next_delayed_s": NOW_S + 30}
         ),
         ({"robots": {"https://a.example": UNREACHABLE, "http://a.example": OK}}, "the dispatcher"),
         ({"robots": {"https://a.example": replace(ASKED, until_s=NOW_S - 1)}}, "the dispatcher"),
-        ({"blocked_until_s": NOW_S + 120}, "the end of its block (over in 2m)"),
+        (BLOCKED, "the end of its block (over in 2m)"),
+        (
+            {**BLOCKED, "blocked_by": BlockedBy.OPERATOR},
+            "the end of the operator's block (over in 2m; throttlectl resume --unblock)",
+        ),
+        (
+            {**BLOCKED, "blocked_by": BlockedBy.RETRY_AFTER},
+            "the end of the Retry-After that it sent (over in 2m)",
+        ),
+        (
+            {**BLOCKED, "blocked_by": BlockedBy.BACK_OFF, "pace": Pace(level=3)},
+            "the end of its back-off, step 3 (over in 2m)",
+        ),
+        (
+            {**BLOCKED, "blocked_by": BlockedBy.SLOW_ANSWER},
+            "the end of the pause after a slow answer (over in 2m)",
+        ),
+        ({"refuses_us": True}, REFUSES),
+        ({"refuses_us": True, "waiting": 0}, REFUSES),
+        (OPEN, "its breaker, open after 5 failures in a row (one probe goes in 1m)"),
+        ({**OPEN, **BLOCKED}, "the end of its block (over in 2m)"),
+        (HALF_OPEN, "the dispatcher"),
+        (
+            {**HALF_OPEN, "in_flight": 1},
+            "the answer to the one probe of its half-open breaker",
+        ),
         ({"in_flight": 1}, "a fetch under way to end (1 of 1)"),
         ({"in_flight": 1, "concurrency": 2}, "the dispatcher"),
         ({"tokens": 0}, "a token"),
@@ -70,6 +111,10 @@ LATER = {"waiting": 0, "delayed": 2, "next_delayed_s": NOW_S + 30}
         ({**LATER, "waiting": 1}, "the dispatcher"),
         ({**LATER, "next_delayed_s": NOW_S - 1}, "the dispatcher"),
         ({**LATER, "blocked_until_s": NOW_S + 60}, "the end of its block (over in 1m)"),
+        (
+            {**LATER, **OPEN},
+            "its breaker, open after 5 failures in a row (one probe goes in 1m)",
+        ),
         ({**LATER, "clock_opens_s": NOW_S + 1}, "its delayed URLs (the first is due in 30s)"),
     ],
 )
@@ -98,6 +143,8 @@ def test_obstacles_are_named_in_the_order_a_person_clears_them() -> None:
     view = replace(
         READY,
         paused=True,
+        refuses_us=True,
+        breaker_until_s=NOW_S + 90,
         issue_fault="403",
         robots={"https://a.example": ASKED},
         blocked_until_s=NOW_S + 60,
@@ -107,7 +154,9 @@ def test_obstacles_are_named_in_the_order_a_person_clears_them() -> None:
     )
     steps: list[tuple[str, dict[str, object]]] = [
         ("operator", {"paused": False}),
+        ("refuses us", {"refuses_us": False}),
         ("RabbitMQ refused", {"issue_fault": ""}),
+        ("breaker", {"breaker_until_s": 0.0}),
         ("robots.txt", {"robots": {"https://a.example": OK}}),
         ("block", {"blocked_until_s": 0.0}),
         ("under way", {"in_flight": 0}),

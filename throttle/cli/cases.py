@@ -91,7 +91,8 @@ def show(host: str, kind: str | None, as_json: bool) -> None:
 def close(host: str, kind: str | None, *, why: str, who: str, resume: bool, as_json: bool) -> None:
     """Close the case of HOST of that KIND, or all its open ones; who, when and why are kept.
 
-    Without --resume a host that refused us stays stopped; closing again with --resume lets it go.
+    Without --resume a host that refused us stays stopped. With --resume the case of the refusal is
+    closed, even for a second time, and the host goes on.
     """
     if not why.strip() or len(why) > _LONGEST_WHY:
         raise UsageError(f"--why takes a reason of 1 to {_LONGEST_WHY:,} characters")
@@ -104,7 +105,7 @@ def close(host: str, kind: str | None, *, why: str, who: str, resume: bool, as_j
             who=who.strip() or _login_name(),
             why=why.strip(),
             closed_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            resume=resume and (one == REFUSED or kind is not None),
+            resume=resume,
         )
         for one in kinds
     ]
@@ -116,21 +117,18 @@ def close(host: str, kind: str | None, *, why: str, who: str, resume: bool, as_j
 
 
 def _kinds(frontier: Frontier, host: str, *, resume: bool) -> list[str]:
-    """The kinds to close: of the open cases, and the refusal of a host that stands still."""
+    """What to close where no kind is named: all open cases, or the refusal to be resumed."""
     kinds = sorted(case.kind for case in frontier.cases.open(host))
     (view,) = frontier.hosts.show([host])
-    if resume and not view.refuses_us:
+    if resume and not (view.refuses_us or REFUSED in kinds):
         raise FrontierError(
-            f"{host} is not stopped by a refusal; close without --resume, and throttlectl resume"
-            f" {host} lets a paused or blocked host go on"
+            f"{host} is not stopped by a refusal; throttlectl show-host {host} tells why it waits"
         )
-    if resume and REFUSED not in kinds:
-        kinds.append(REFUSED)
-    if not kinds:
+    if not (resume or kinds):
         raise FrontierError(
             f"{host} has no open case; throttlectl cases list shows those there are"
         )
-    return kinds
+    return [REFUSED] if resume else kinds
 
 
 def _what_follows(one: ClosedCase) -> str:

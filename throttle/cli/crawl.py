@@ -11,16 +11,18 @@ import click
 
 from throttle.cli.crawl_report import Report, print_report, report_json
 from throttle.cli.interrupts import STOPPED, Interrupted, Interrupts
-from throttle.cli.left import left, lines, views
+from throttle.cli.left import Left, left, lines, views
 from throttle.cli.output import Output
 from throttle.cli.parameters import duration, json_option
 from throttle.cli.private import running, workplace
 from throttle.cli.progress import CrawlProgress
 from throttle.cli.render import print_json
 from throttle.cli.text import safe
+from throttle.durations import format_duration
 from throttle.errors import SettingsError, ThrottleError, UsageError
 from throttle.model import Candidate, Verdict
 from throttle.ops.draining import readings
+from throttle.ops.patience import worth_waiting
 from throttle.ops.service import Service
 from throttle.settings import Settings, load
 from throttle.urls import canonical
@@ -28,6 +30,7 @@ from throttle.wiring import require_identity
 
 _EVERY_S = 0.2
 _STUCK_S = 15.0
+_LOOK_EVERY_S = 2.0
 _GRACE_S = 5.0
 
 
@@ -40,7 +43,9 @@ class _Crawl:
     interrupts: Interrupts
     progress: CrawlProgress
     timeout_s: float | None
+    patience_s: float
     report: Report | None = field(default=None, init=False)
+    _gave_up: list[Left] = field(default_factory=list, init=False)
 
     def run(self, *, in_order: bool) -> None:
         """Start, crawl, stop. What was found is in `report` when it got that far."""
@@ -56,6 +61,7 @@ class _Crawl:
                     views(frontier),
                     time.monotonic() - started_s,
                     interrupted=self.interrupts.asked,
+                    gave_up=tuple(self._gave_up),
                 )
 
     def _add(self) -> None:
@@ -66,7 +72,7 @@ class _Crawl:
 
     def _follow(self, started_s: float) -> None:
         end_s = None if self.timeout_s is None else started_s + self.timeout_s
-        moved_s, before = started_s, -1
+        moved_s, looked_s, before = started_s, started_s, -1
         for totals, is_drained in readings(self.service.frontier.census, pause=self._pause):
             self.progress.show(totals)
             now_s = time.monotonic()
@@ -77,11 +83,30 @@ class _Crawl:
                 return
             ended = totals.done + totals.refused + totals.dead
             if ended != before:
-                moved_s, before = now_s, ended
-            elif now_s - moved_s >= _STUCK_S:
+                moved_s, looked_s, before = now_s, now_s, ended
+            elif totals.in_flight == 0 and now_s - looked_s >= _LOOK_EVERY_S:
+                looked_s = now_s
+                if self._gives_up():
+                    return
+            if now_s - moved_s >= _STUCK_S:
                 moved_s = now_s
                 for line in ("nothing comes to its end; left:", *self._left()):
                     self.progress.note(line)
+
+    def _gives_up(self) -> bool:
+        """Whether all that is left waits too long; what that is, is noted."""
+        if worth_waiting(views(self.service.frontier), self.patience_s):
+            return False
+        self._gave_up = left(self.service.frontier)
+        self.progress.note(
+            f"what is left waits longer than --patience {format_duration(self.patience_s)}, or for"
+            " a robots.txt that was unreachable three times in a row; with --data-dir the same"
+            " command goes on later"
+        )
+        for line in lines(self._gave_up):
+            self.progress.note(line)
+        self.service.stop_dispatching()
+        return True
 
     def _left(self) -> list[str]:
         return lines(left(self.service.frontier))
@@ -124,6 +149,13 @@ class _Crawl:
     help="Keep everything here, to go on later; else nothing but the output stays.",
 )
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True)
+@click.option(
+    "--patience",
+    type=duration,
+    default="60s",
+    show_default=True,
+    help="End when all that is left must wait longer (a slow pace is no wait).",
+)
 @click.option("--timeout", type=duration, help="End after so long, as Ctrl-C does.")
 @json_option
 def crawl(
@@ -132,6 +164,7 @@ def crawl(
     output: Path,
     data_dir: Path | None,
     workers: int,
+    patience: float,
     timeout: float | None,
     as_json: bool,
     follow_hosts: bool,
@@ -145,6 +178,9 @@ def crawl(
     Ctrl-C lets what is in flight finish and writes the output; again, it ends at once and writes
     what is complete. With --data-dir the same command later goes on where it stopped: what was
     fetched is not fetched again, --max-pages counts it, and the output holds it too.
+
+    It ends by itself when all that is left must wait longer than --patience, or waits for a
+    robots.txt that was unreachable three times in a row; then it says what is left and why.
 
     The exit code is 0 when every URL came to an end and the audit is good, 1 when not, and 130
     after Ctrl-C.
@@ -164,7 +200,7 @@ def crawl(
         service = Service(
             directory, settings.model_copy(update={"archive": str(warcs)}), workers=workers
         )
-        run = _Crawl(starts, service, interrupts, progress, timeout)
+        run = _Crawl(starts, service, interrupts, progress, timeout, patience)
         fault = _fault_of(lambda: run.run(in_order=data_dir is not None))
         progress.stage("writing the output")
         with interrupts.patient():

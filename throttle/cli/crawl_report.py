@@ -1,7 +1,8 @@
 """The summary of a crawl: counts per outcome and per host, for people and as JSON."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+from throttle.cli.left import Left
 from throttle.cli.output import NOTHING, Written
 from throttle.cli.render import console, table
 from throttle.durations import format_duration
@@ -13,7 +14,10 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class Report:
-    """What a crawl came to. `seconds` counts from the first URL added."""
+    """What a crawl came to. `seconds` counts from the first URL added.
+
+    `gave_up` are the hosts whose URLs were not waited for.
+    """
 
     count: Count
     totals: Totals
@@ -21,6 +25,7 @@ class Report:
     seconds: float
     interrupted: bool
     output: Written = NOTHING
+    gave_up: tuple[Left, ...] = ()
 
     @property
     def left(self) -> int:
@@ -65,6 +70,7 @@ def report_json(report: Report) -> dict[str, object]:
         ],
         "seconds": round(report.seconds, 3),
         "interrupted": report.interrupted,
+        "gave_up": [asdict(one) for one in report.gave_up],
         "output": None if report.output.path is None else str(report.output.path),
         "records": report.output.records,
     }

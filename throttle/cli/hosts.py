@@ -11,7 +11,7 @@ import click
 
 from throttle.cli.host_report import host_fields
 from throttle.cli.known import knowing
-from throttle.cli.parameters import DEFAULT, OrDefault, duration, host_key_of, json_option
+from throttle.cli.parameters import DEFAULT, duration, host_key_of, json_option, or_default
 from throttle.cli.render import console, print_json, table
 from throttle.durations import format_duration
 from throttle.errors import FrontierError, UsageError
@@ -34,7 +34,7 @@ def _pace(command: Callable[..., None]) -> Callable[..., None]:
         ("--burst", _MANY, "Requests that may go in a row after a pause."),
         ("--interval", duration, "From request to request: 2s, 500ms, 30/m."),
     ):
-        option = click.option(name, type=OrDefault(kind), help=f"{line} `default`: as others.")
+        option = click.option(name, type=or_default(kind), help=line)
         command = option(command)
     return command
 

@@ -45,6 +45,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "The service": {
         "dispatch": ("service", "Run the dispatcher."),
         "drain": ("service", "Wait until nothing is left to fetch."),
+        "reset": ("reset", "Begin the next generation with nothing seen."),
         "status": ("status", "Show what waits, what is under way and who is alive."),
         "audit": ("status", "Prove that every accepted URL lies in exactly one place."),
         "doctor": ("status", "Check both servers, the settings and the processes."),

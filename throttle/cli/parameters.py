@@ -15,16 +15,15 @@ DEFAULT = "default"
 """What a person writes for a value to go back to the default."""
 
 
-class OrDefault(click.ParamType[Any]):
-    """The word `default` as it is, anything else as `kind` takes it."""
+def or_default(kind: Any) -> Callable[[str], Any]:
+    """The `type` of an option: the word `default` as it is, anything else as `kind` takes it."""
+    inner = click.types.convert_type(kind)
 
-    def __init__(self, kind: click.ParamType[Any] | Callable[[str], Any]) -> None:
-        self._kind = click.types.convert_type(kind)
-        self.name = f"{self._kind.name}|{DEFAULT}"
+    def convert(text: str) -> Any:
+        return text if text == DEFAULT else inner.convert(text, None, None)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Fails as the kind fails."""
-        return value if value == DEFAULT else self._kind.convert(value, param, ctx)
+    convert.__name__ = f"{inner.name}|{DEFAULT}"
+    return convert
 
 
 def duration(text: str) -> float:

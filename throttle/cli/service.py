@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -102,8 +103,8 @@ def _serve(service: Service, interrupts: Interrupts, progress: CrawlProgress) ->
 def drain(timeout: float | None, as_json: bool) -> None:
     """Wait until nothing waits, is delayed or is in flight.
 
-    The exit code is 0 then, and 1 when --timeout came first: what is left is listed with the
-    reason it waits.
+    The exit code is 0 then, and what the crawl came to is kept for status; it is 1 when --timeout
+    came first. What is left is listed from time to time, with the reason it waits.
     """
     frontier = Frontier(load())
     frontier.census.totals()
@@ -121,6 +122,8 @@ def drain(timeout: float | None, as_json: bool) -> None:
                 for line in ("left:", *lines(left(frontier))):
                     progress.note(line)
     found = [] if is_drained else left(frontier)
+    if is_drained:
+        frontier.generations.record(totals, datetime.now(UTC).isoformat(timespec="seconds"))
     if as_json:
         figures = asdict(totals)
         print_json({"drained": is_drained, **figures, "left": [asdict(one) for one in found]})

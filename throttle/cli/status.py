@@ -83,6 +83,8 @@ def _status(frontier: Frontier) -> dict[str, Any]:
     return {
         **asdict(totals),
         "open_cases": frontier.cases.count_open(),
+        "generation": frontier.generations.number(),
+        "generations": [asdict(one) for one in frontier.generations.ended()],
         "last_issue_age": ages.get("issuer"),
         "last_dispatch_age": ages.get("dispatcher"),
         "last_worker_age": ages.get("worker"),
@@ -111,13 +113,14 @@ def _status_table(now: dict[str, Any]) -> Group:
         "done": now["done"],
         "refused": now["refused"],
         "dead": now["dead"],
-        "turned away": f"{now['full']:,} (depth bound)",
+        "turned away": f"{now['full']:,} (a bound of their host)",
         "open cases": f"{now['open_cases']:,} (throttlectl cases list)" if now["open_cases"] else 0,
         "too early": f"{now['early']:,} (given back by the start gate)",
     }
     outcomes = [
         *now["outcomes"].items(),
         *((f"robots.txt {k}", n) for k, n in now["robots"].items()),
+        *((f"turned away: {k}", n) for k, n in now["turned_away"].items()),
     ]
     parts: list[Table | Text] = [facts({**counts, **ages})]
     if outcomes:

@@ -9,6 +9,8 @@ from throttle.durations import LONGEST_S, format_duration
 from throttle.errors import FrontierError, UsageError
 from throttle.frontier.bundle import Frontier
 
+_CALL_S = 10.0
+
 
 @click.command("pause")
 @click.argument("host", type=host_key_of)
@@ -42,8 +44,10 @@ def block(host: str, for_s: float | None, until_s: float | None, as_json: bool) 
     end_s = frontier.hosts.block(host, for_s=for_s, until_s=until_s)
     if end_s is None:
         raise FrontierError(f"{host} was removed meanwhile; nothing of it is left to block")
-    left = format_duration(end_s - now_s)
-    longer = ", as before: it was blocked for longer already" if end_s > asked_s + 60 else ""
+    # What passed between the two calls makes no longer block.
+    is_longer = end_s > asked_s + _CALL_S
+    left = format_duration((end_s if is_longer else asked_s) - now_s)
+    longer = ", as before: it was blocked for longer already" if is_longer else ""
     _say(frontier, host, f"blocked {host} until {utc(end_s)} ({left}){longer}", as_json=as_json)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from throttle.durations import format_duration
-from throttle.errors import FetchError, InvalidURL
+from throttle.errors import AddressRefused, FetchError, InvalidURL
 from throttle.frontier.rules import RobotsBook, RobotsRecord
 from throttle.frontier.startgate import Started
 from throttle.model import Case, End, Entry, Outcome, Response, Says
@@ -16,6 +16,9 @@ MAX_HOPS = 5
 """RFC 9309 section 2.3.1.2: at least five redirects in a row are followed, also to other hosts."""
 CHASE_S = 600.0
 """Seconds that a followed redirect may take before the origin is asked anew."""
+
+UNDIALLED_S = 300.0
+"""Seconds after which an address that may not be dialled is looked up anew."""
 
 _THROTTLED = {429, 503}
 
@@ -44,7 +47,14 @@ class RobotsVisit:
         return Outcome(End.DONE, "robots", named)
 
     def failed(self, started: Started, error: FetchError) -> Outcome:
-        """No response: nothing of the origin is fetched until it answers."""
+        """No response: nothing of the origin is fetched until it answers.
+
+        Where its address may not be dialled, its pages come to their end as refused.
+        """
+        if isinstance(error, AddressRefused) and not started.entry.hops:
+            version = f"{started.now_s * 1e6:.0f}"
+            self._book.store_undialled(started.entry.origin, UNDIALLED_S, version)
+            return Outcome(End.DONE, "robots", error.reason)
         self._store(started, None, b"")
         return Outcome(End.DONE, "robots", error.reason)
 

@@ -14,6 +14,7 @@ from throttle.errors import FetchError, ServerUnreachable
 from throttle.frontier.rules import RobotsBook
 from throttle.frontier.startgate import Reply, Started, StartGate
 from throttle.model import End, GrantKind, Outcome
+from throttle.outcome import ADDRESS_REFUSED
 from throttle.urls import origin_of, politeness_key
 
 _log = logging.getLogger("throttle.visit")
@@ -26,6 +27,7 @@ _RETRY_S = 20.0
 _NOT_NOW = Outcome(End.BACK, "robots unknown", "its robots.txt is not known any more", delay_s=1.0)
 _TOO_LATE = Outcome(End.BACK, "too late", "the permission was too old when the request was ready")
 _DISALLOWED = Outcome(End.REFUSED, "disallowed", "robots.txt disallows it")
+_UNDIALLED = Outcome(End.REFUSED, ADDRESS_REFUSED, "its host's address may not be dialled")
 _FOREIGN = Outcome(End.REFUSED, "foreign", "the URL is not of the grant's host")
 
 
@@ -128,6 +130,8 @@ class Visit:
         record = started.robots
         if record.version == "0" or record.state == "unreachable":
             return _NOT_NOW
+        if record.is_undialled:
+            return _UNDIALLED
         rules = persist(lambda: self._book.rules(origin_of(started.entry.url), record))
         return None if rules.allows(started.entry.url) else _DISALLOWED
 

@@ -10,12 +10,14 @@ from functools import cached_property
 from throttle.frontier.cases import Cases
 from throttle.frontier.census import Census
 from throttle.frontier.ends import Ends
+from throttle.frontier.generations import Generations
 from throttle.frontier.hosts import Hosts
-from throttle.frontier.intake import Intake
+from throttle.frontier.intake import Bounds, Intake
 from throttle.frontier.keys import Keys
 from throttle.frontier.leases import Leases
 from throttle.frontier.rules import RobotsBook
 from throttle.frontier.scripts import Scripts, connect
+from throttle.frontier.seen import Seen
 from throttle.frontier.wake import WakeListener
 from throttle.model import HostPolicy
 from throttle.pace import Limits
@@ -57,8 +59,13 @@ class Frontier:
             self.scripts,
             self.keys,
             self.book,
-            host_depth=self.settings.host_depth,
-            max_pages=self.settings.max_pages,
+            Bounds(
+                host_depth=self.settings.host_depth,
+                max_pages=self.settings.max_pages,
+                max_pages_per_host=self.settings.max_pages_per_host,
+                max_depth=self.settings.max_depth,
+            ),
+            Seen(self.settings.bloom_error_rate if self.settings.seen == "bloom" else None),
         )
 
     @cached_property
@@ -70,6 +77,11 @@ class Frontier:
     def census(self) -> Census:
         """Counts."""
         return Census(self.scripts, self.keys)
+
+    @cached_property
+    def generations(self) -> Generations:
+        """What earlier generations came to, and the start of the next."""
+        return Generations(self.scripts, self.keys)
 
     @cached_property
     def cases(self) -> Cases:

@@ -1,6 +1,6 @@
 """Counting: totals of the crawl, the audit of where each URL lies, and who is alive."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from throttle.frontier.keys import Keys
 from throttle.frontier.scripts import Call, Scripts
@@ -10,7 +10,10 @@ _COUNTED = ("accepted", "done", "refused", "dead", "waiting", "delayed", "in_fli
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The counters of all partitions. `outcomes` and `robots` break down by name."""
+    """The counters of all partitions. `outcomes`, `robots` and `turned_away` break down by name.
+
+    `turned_away` counts answers to candidates that were neither added nor seen, by reason.
+    """
 
     accepted: int
     done: int
@@ -25,6 +28,7 @@ class Totals:
     ready: int
     outcomes: dict[str, int]
     robots: dict[str, int]
+    turned_away: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class Census:
             ready=ready,
             outcomes=_named(sums, "out:"),
             robots=_named(sums, "robots:"),
+            turned_away=_named(sums, "away:"),
         )
 
     def count(self) -> Count:

@@ -52,6 +52,7 @@ class HostView:
     issue_fault: str
     robots: dict[str, RobotsRecord]
     blocked_by: BlockedBy | None = None
+    held_until_s: float = 0.0
 
     @property
     def depth(self) -> int:
@@ -120,25 +121,7 @@ class Hosts:
 
         Raises `UsageError` for a burst or concurrency below 1 or an interval of 0.
         """
-        for name, number in (("burst", policy.burst), ("concurrency", policy.concurrency)):
-            if number is not None and number < 1:
-                raise UsageError(
-                    f"{name} must be at least 1, got {number}; to stop a host, pause it"
-                )
-        fields: list[str | int] = ["known", "1"]
-        for name in sorted(policy.cleared):
-            fields += (_FIELDS[name], "")
-        if policy.interval_s is not None:
-            if policy.interval_s <= 0:
-                raise UsageError(
-                    "the interval must be above 0; for a fast host write 10ms or 100/s"
-                )
-            fields += ("operator_us", us_up(policy.interval_s))
-        if policy.burst is not None:
-            fields += ("burst", policy.burst)
-        if policy.concurrency is not None:
-            fields += ("concurrency", policy.concurrency)
-        self._set(key, fields)
+        self._set(key, _policy_fields(policy))
 
     def pause(self, key: str, *, paused: bool) -> None:
         """Stops or lets go a host; from the return on, nothing new of a paused one starts."""
@@ -227,6 +210,25 @@ class Hosts:
         )
 
 
+def _policy_fields(policy: HostPolicy) -> list[str | int]:
+    """Names and values for the host's record, an empty value where the default is wanted."""
+    for name, number in (("burst", policy.burst), ("concurrency", policy.concurrency)):
+        if number is not None and number < 1:
+            raise UsageError(f"{name} must be at least 1, got {number}; to stop a host, pause it")
+    fields: list[str | int] = ["known", "1"]
+    for name in sorted(policy.cleared):
+        fields += (_FIELDS[name], "")
+    if policy.interval_s is not None:
+        if policy.interval_s <= 0:
+            raise UsageError("the interval must be above 0; for a fast host write 10ms or 100/s")
+        fields += (_FIELDS["interval_s"], us_up(policy.interval_s))
+    if policy.burst is not None:
+        fields += (_FIELDS["burst"], policy.burst)
+    if policy.concurrency is not None:
+        fields += (_FIELDS["concurrency"], policy.concurrency)
+    return fields
+
+
 def _view(key: str, reply: list[bytes]) -> HostView:
     texts = {reply[i].decode(): reply[i + 1] for i in range(0, len(reply) - 1, 2)}
 
@@ -275,4 +277,5 @@ def _view(key: str, reply: list[bytes]) -> HostView:
         issue_fault=(texts.get("issue_fault") or b"").decode(),
         robots=robots,
         blocked_by=BlockedBy(texts["blocked_by"].decode()) if texts.get("blocked_by") else None,
+        held_until_s=number("hold_us") / 1e6,
     )

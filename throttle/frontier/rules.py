@@ -15,6 +15,7 @@ from throttle.robots import RobotsRules, parse
 from throttle.urls import politeness_key
 
 _CACHED_ORIGINS = 2000
+_UNDIALLED = "undialled-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,11 @@ class RobotsRecord:
     failures: int = 0
     crawl_delay_s: float | None = None
     version: str = "0"
+
+    @property
+    def is_undialled(self) -> bool:
+        """Whether the origin's address may not be dialled: its pages have nowhere to come from."""
+        return self.version.startswith(_UNDIALLED)
 
     @classmethod
     def decode(cls, line: bytes | None) -> "RobotsRecord":
@@ -120,6 +126,14 @@ class RobotsBook:
                 encode_case(case) if case else "",
             ],
         )
+
+    def store_undialled(self, origin: str, valid_s: float, version: str) -> None:
+        """Notes for `valid_s` seconds that the address of `origin` may not be dialled.
+
+        Everything is disallowed then, as long as nobody knows what its robots.txt says.
+        """
+        body = b"User-agent: *\nDisallow: /\n"
+        self.store(origin, "ok", valid_s, version=_UNDIALLED + version, body=body)
 
     def chase(self, target: Entry) -> None:
         """Queues a redirected robots.txt at the host it leads to, where it pays its token."""

@@ -5,8 +5,8 @@
 --       2 depth bound (URLs waiting and delayed per host)  3 most URLs accepted per host (0: any)
 --       4 most origins per host  5 kind of the seen set
 --       then per URL: key, entry, mark, '1' if only known hosts are accepted
--- Reply one word per URL: added | seen | outside | host_depth | host_pages | origins (the bound
---       that is reached) | error
+-- Reply one word per URL: added | seen | outside | error | host_depth | host_pages | origins
+--       (of the last three: the bound that is reached)
 --
 -- Atomic: a URL is pushed first and marked seen after, so a cut leaves it queued twice at worst,
 -- never seen and not queued. May be repeated: the second time answers `seen`.

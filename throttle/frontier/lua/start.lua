@@ -7,7 +7,8 @@
 --       7 how long a worker may be silent and still count as alive (us)
 -- Reply {'go', now (us), entry, kind, concurrency, robots record of the origin ('' for robots),
 --        pace ('' for none)}
---       {'early'}      the host's clock is not open, or it is stopped or blocked: the URL went back
+--       {'early'}      the host's clock is not open, or it is stopped or blocked, or has its
+--                      probe in flight: the URL went back
 --       {'stale'}      the grant is over: drop the message
 --       {'duplicate'}  started before, by another message: drop it
 --       {'held'}       started before and redelivered: its worker is suspected; `expire` decides
@@ -53,7 +54,9 @@ if grant.state == 'started' then
 end
 
 local opens = math.max(host.block_us, host.breaker_us, clock_opens_us(host, host.pending, now))
-if host.stopped or opens > now then
+-- Grants claimed before the breaker opened may come late, all together: one of them is the probe.
+local is_crowd = host.is_probed and host.in_flight > 1
+if host.stopped or is_crowd or opens > now then
   local ready_before = head_us(ready)
   grant_close(grants, totals, host, grant)
   grant_give_back(totals, host, grant, grant.entry)

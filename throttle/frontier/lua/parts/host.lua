@@ -11,10 +11,10 @@
 --   pending    of these, those that passed the start gate: each may reach the wire at any moment
 --   waiting    URLs in its lanes      delayed  URLs in `delayed:<key>`
 --   chase      robots.txt redirects waiting in `chase:<key>`
+--   accepted   URLs accepted in all: the size of its seen set
 --   hold_us    no lane may be taken before (robots.txt asked for or unreachable)
 --   block_us   nothing of the host may start before
 --   blocked_by what that came from (`BlockedBy` in model.py)
---   accepted   URLs accepted in all: the size of its seen set
 --   breaker_us nor before: the breaker is open until then
 local COUNTED = {'tat_us', 'tokens', 'in_flight', 'unsent', 'pending', 'waiting', 'delayed',
                  'chase', 'hold_us', 'block_us', 'breaker_us', 'accepted'}
@@ -36,6 +36,7 @@ local function host_load(prefix, key)
     interval_us = math.max(tonumber(values[1] or policy[1]), tonumber(values[4] or 0)),
     burst = tonumber(values[2] or policy[2]),
     concurrency = values[7] and 1 or most_at_once, most_at_once = most_at_once,
+    is_probed = values[7] and true or false,
     stopped = values[5] == '1' or values[6] == '1',
     known = values[8] == '1', is_new = not values[9],
   }

@@ -2,10 +2,11 @@
 --
 -- Exact: `seen:<key>` is a set of digests. Bloom: filters `bloom:<key>:<number>`, strings of bits,
 -- each for twice as many URLs as the one before and with half its share of the error rate, so that
--- all of them together keep the rate however many URLs come. `accepted`, the number of URLs in
+-- all of them together have half the rate at most, however many URLs come: the other half is for
+-- filters that chance has filled worse than the mean. `accepted`, the number of URLs in
 -- it, tells which filter is being filled. A mark is what seen.py makes of a URL: 16 bytes, or as
 -- many hashes of 4 bytes as a filter can need.
-local FIRST, LAST_DOUBLING = 64, 20
+local FIRST, LAST_DOUBLING, LARGE = 64, 20, 1024 * 1024
 
 local function seen_rate(kind)
   return tonumber(string.match(kind, '^bloom (.+)$'))
@@ -25,21 +26,21 @@ local function filter_key(prefix, key, number)
   return string.format('%sbloom:%s:%d', prefix, key, number)
 end
 
--- The places of a mark's bits in filter `number`; the last filters are as large as a string can be.
-local function filter_places(rate, number, mark)
+-- The bits and hashes of filter `number`; the last filters are as large as a string can be.
+local function filter_shape(rate, number)
   local doublings = math.min(number, LAST_DOUBLING)
-  local ln_error = math.log(rate) - (doublings + 1) * math.log(2)
-  local bits = math.ceil(FIRST * 2 ^ doublings * -ln_error / math.log(2) ^ 2)
-  local places = {}
-  for i = 1, math.ceil(-ln_error / math.log(2)) do
-    places[i] = math.floor(struct.unpack('>I4', mark, 4 * i - 3) / 4294967296 * bits)
-  end
-  return places
+  local ln_error = math.log(rate) - (doublings + 2) * math.log(2)
+  return math.ceil(FIRST * 2 ^ doublings * -ln_error / math.log(2) ^ 2),
+         math.ceil(-ln_error / math.log(2))
 end
 
-local function in_filter(name, places)
-  for _, place in ipairs(places) do
-    if redis.call('GETBIT', name, place) == 0 then
+local function place_of(mark, hash, bits)
+  return math.floor(struct.unpack('>I4', mark, 4 * hash - 3) / 4294967296 * bits)
+end
+
+local function filter_has(name, mark, bits, hashes)
+  for hash = 1, hashes do
+    if redis.call('GETBIT', name, place_of(mark, hash, bits)) == 0 then
       return false
     end
   end
@@ -60,7 +61,7 @@ local function seen_has(prefix, key, rate, accepted, mark)
     return redis.call('SISMEMBER', prefix .. 'seen:' .. key, mark) == 1
   end
   for number = filter_of(accepted), 0, -1 do
-    if in_filter(filter_key(prefix, key, number), filter_places(rate, number, mark)) then
+    if filter_has(filter_key(prefix, key, number), mark, filter_shape(rate, number)) then
       return true
     end
   end
@@ -73,9 +74,24 @@ local function seen_put(prefix, key, rate, accepted, mark)
     return
   end
   local number = filter_of(accepted)
-  for _, place in ipairs(filter_places(rate, number, mark)) do
-    redis.call('SETBIT', filter_key(prefix, key, number), place, 1)
+  local name = filter_key(prefix, key, number)
+  local bits, hashes = filter_shape(rate, number)
+  if redis.call('EXISTS', name) == 0 then
+    -- Made at once in its full size: a string that grows takes twice the room it needs.
+    if bits < 8 * LARGE then
+      redis.call('SET', name, string.rep('\0', math.ceil(bits / 8)))
+    else
+      redis.call('SETBIT', name, bits - 1, 0)
+    end
   end
+  -- One command for all bits: each would be one more line in the append-only file.
+  local sets = {}
+  for hash = 1, hashes do
+    local n = #sets
+    sets[n + 1], sets[n + 2] = 'SET', 'u1'
+    sets[n + 3], sets[n + 4] = place_of(mark, hash, bits), 1
+  end
+  redis.call('BITFIELD', name, unpack(sets))
 end
 
 -- Freed in the background: a large set takes milliseconds.
