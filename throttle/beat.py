@@ -5,6 +5,7 @@ from typing import Any
 
 from celery.beat import Scheduler
 
+from throttle.errors import ThrottleError
 from throttle.frontier.bundle import Frontier
 from throttle.settings import load
 from throttle.wiring import issuer
@@ -16,19 +17,26 @@ class TokenScheduler(Scheduler):
     """Runs the issuer between the ordinary periodic tasks, which it leaves to Celery.
 
     It keeps no schedule file: when a token is due stands in Redis. A periodic task counts its
-    first period from the start of beat.
+    first period from the start of beat. A `lazy` one is only asked for its name by Celery's banner.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, lazy: bool = False, **kwargs: Any) -> None:
         self._loop = asyncio.new_event_loop()
         settings = load()
         frontier = Frontier(settings)
-        self._issuer = issuer(settings, frontier)
+        try:
+            self._issuer = issuer(settings, frontier)
+            if not lazy:
+                self._loop.run_until_complete(self._issuer.begin())
+        except ThrottleError as error:
+            # Celery would print a traceback of any other exception.
+            raise SystemExit(f"throttle: {error}") from None
         self._listener = frontier.listener(
             "issue", lambda part: self._loop.call_soon_threadsafe(self._issuer.agenda.ring, part)
         )
-        self._listener.start()
-        super().__init__(*args, **kwargs)
+        if not lazy:
+            self._listener.start()
+        super().__init__(*args, lazy=lazy, **kwargs)
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """One round of Celery's schedule, then tokens until its next task is due."""

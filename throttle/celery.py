@@ -1,6 +1,7 @@
 """The Celery app: `celery -A throttle worker` consumes the crawl queue, `beat` issues tokens."""
 
 import logging
+import os
 import threading
 from functools import cache
 from typing import Any
@@ -11,6 +12,7 @@ from kombu.entity import Queue
 
 from throttle.dispatch.celery_sink import FETCH_TASK
 from throttle.errors import FrontierError, ServerUnreachable, ThrottleError
+from throttle.frontier.faults import FaultLog
 from throttle.settings import Settings, load
 from throttle.tokens.topology import crawl_queue_arguments
 from throttle.wiring import Worker, worker
@@ -45,6 +47,7 @@ def configured(settings: Settings) -> Celery:
         worker_pool="threads",
         worker_concurrency=settings.worker_threads,
         worker_prefetch_multiplier=1,
+        worker_consumer="throttle.consumer:SoundConsumer",
         worker_cancel_long_running_tasks_on_connection_loss=False,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
@@ -62,11 +65,11 @@ _making = threading.Lock()
 def _worker() -> Worker:
     """This process's worker, made at its first use, after any fork."""
     with _making:
-        return _made()
+        return _made(os.getpid())
 
 
 @cache
-def _made() -> Worker:
+def _made(pid: int) -> Worker:  # noqa: ARG001 - one worker per process: a forked child makes its own
     return worker(load())
 
 
@@ -93,13 +96,13 @@ def _begin_heartbeat(**_: Any) -> None:
 
 
 def _heartbeat() -> None:
-    pause = threading.Event()
+    pause, faults = threading.Event(), FaultLog(_log)
     while True:
         try:
-            _worker().gate.heartbeat()
             _worker().census.pulse("worker")
         except (ServerUnreachable, FrontierError) as error:
-            _log.warning("no heartbeat: %s", error)
+            faults.tell(f"no heartbeat: {error}")
+        faults.look()
         pause.wait(HEARTBEAT_S)
 
 

@@ -71,9 +71,26 @@ class FetchError(ThrottleError):
         """True when the request may have reached the wire, and so costs its token."""
         return self.sent_at_s is not None
 
+    @property
+    def told(self) -> str:
+        """The reason for people, with the remedy where there is one."""
+        return self.reason
+
 
 class AddressRefused(FetchError):
-    """The host's address is private, loopback, link-local or otherwise not to be dialled."""
+    """The host's address is private, loopback, link-local or otherwise not to be dialled.
+
+    `remedy` is the setting that would allow it.
+    """
+
+    def __init__(self, reason: str, *, remedy: str = "") -> None:
+        super().__init__(reason)
+        self.remedy = remedy
+
+    @property
+    def told(self) -> str:
+        """The reason, and the setting that would allow the address."""
+        return f"{self.reason}; {self.remedy}" if self.remedy else self.reason
 
 
 class ArchiveError(ThrottleError):
@@ -84,3 +101,9 @@ class LocalServerError(ThrottleError):
     """A private server or child process could not be started or did not become ready."""
 
     exit_code = 3
+
+
+class DirectoryInUse(LocalServerError):
+    """Another service works in this data directory, or it cannot be written."""
+
+    exit_code = 2

@@ -4,6 +4,7 @@ import difflib
 import ipaddress
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -75,6 +77,8 @@ def _has_an_address(rest: str) -> bool:
     return not hidden and port != 0 and _HOST.fullmatch(parts.hostname or "") is not None
 
 
+_PRODUCT = re.compile(r"[A-Za-z_-]{0,64}", re.ASCII)
+_CONTACT = re.compile(r"https?://[^/\s]+(/\S*)?|(mailto:)?[^@\s]+@[^@\s]+", re.ASCII)
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+", re.ASCII)
 
 Seconds = Annotated[float, BeforeValidator(_seconds)]
@@ -118,10 +122,10 @@ class Settings(BaseSettings):
     crawl_queue: str = Field("crawl", pattern=r"^[!-~]{1,200}$")
     batch: int = Field(200, ge=1, le=10_000)
     channels: int = Field(64, ge=1, le=2000)
-    grant_ttl: Seconds = Field(120.0, ge=1, le=86400)
+    grant_ttl: Seconds = Field(60.0, ge=1, le=86400)
     lease_ttl: Seconds = Field(5.0, ge=0.5, le=3600)
 
-    product: str = Field("", pattern=r"^[A-Za-z_-]{0,64}$", description="robots.txt product token")
+    product: str = Field("", description="robots.txt product token")
     contact: str = Field("", max_length=200, description="URL or e-mail for site operators")
     crawl_delay_cap: Seconds = Field(86400.0, gt=0, le=366 * 86400)
     retry_after_cap: Seconds = Field(86400.0, gt=0, le=366 * 86400)
@@ -158,12 +162,27 @@ class Settings(BaseSettings):
                 raise ValueError(f"{error}; takes nets such as 10.0.0.0/8 fd00::/8") from error
         return value
 
+    @field_validator("product")
+    @classmethod
+    def _a_product_token(cls, value: str) -> str:
+        if not _PRODUCT.fullmatch(value):
+            raise ValueError(
+                "takes one word of at most 64 letters, - and _, as robots.txt files name it (no"
+                " digits, no version), for example examplebot"
+            )
+        return value
+
     @field_validator("contact")
     @classmethod
     def _fits_a_header(cls, value: str) -> str:
         if not (value.isascii() and value.isprintable()) or any(c in value for c in "()\\"):
             raise ValueError(
                 "takes one line of ASCII without ( ) \\, since it goes into User-Agent"
+            )
+        if value and not _CONTACT.fullmatch(value):
+            raise ValueError(
+                "takes a URL or an e-mail address, for example https://example.org/bot or"
+                " bot@example.org"
             )
         return value
 
@@ -207,6 +226,7 @@ def load(path: Path | None = None, **given: Any) -> Settings:
     named = path or (Path(configured) if configured else None)
     from_file = _read(named or Path(FILE), must_exist=named is not None)
     environment = {name.upper() for name, value in os.environ.items() if value}
+    _warn_of_unknown(environment)
     kept = {k: v for k, v in from_file.items() if f"{PREFIX}{k}".upper() not in environment}
     values = {**kept, **given}
     try:
@@ -236,9 +256,35 @@ def _explain(error: ValidationError, values: dict[str, Any]) -> str:
         got = values.get(name, variables.get(f"{PREFIX}{name.upper()}", fault["input"]))
         # A URL may hold a password: its messages tell enough without it.
         shown = "" if name.endswith("_url") else f", got {str(got)[:80]!r}"
-        message = fault["msg"].removeprefix("Value error, ")
+        message = _bound(fault) or fault["msg"].removeprefix("Value error, ")
         lines.append(f"{PREFIX}{name.upper()} ({name} in {FILE}): {message}{shown}")
     return "; ".join(dict.fromkeys(lines))
+
+
+def _bound(fault: ErrorDetails) -> str:
+    """What the bound is that a number broke, or nothing where that is not the fault."""
+    words = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+    bounds = fault.get("ctx", {})
+    return next((f"must be {words[name]} {bounds[name]}" for name in words if name in bounds), "")
+
+
+def _warn_of_unknown(environment: set[str]) -> None:
+    """Says once which variable looks like a setting written wrongly.
+
+    Others are left alone: Kubernetes puts THROTTLE_PORT and the like into the environment of
+    whatever runs beside a service named throttle.
+    """
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    for name in sorted(environment - known - _warned):
+        near = difflib.get_close_matches(name, known, n=1, cutoff=_CLOSE)
+        if name.startswith(PREFIX) and near and not _INJECTED.fullmatch(name):
+            _warned.add(name)
+            sys.stderr.write(f"throttle: {name} is no setting; did you mean {near[0]}?\n")
+
+
+_CLOSE = 0.88
+_INJECTED = re.compile(r".*_(SERVICE_(HOST|PORT)|PORT)(_.*)?", re.ASCII)
+_warned: set[str] = {PREFIX + "CONFIG"}
 
 
 def _nearest(name: str) -> str:

@@ -21,12 +21,15 @@ from throttle.crawl.reading import Reading
 from throttle.crawl.robots_visit import RobotsVisit
 from throttle.crawl.visit import Visit
 from throttle.dispatch.celery_sink import CelerySink
+from throttle.dispatch.claiming import Claiming
 from throttle.dispatch.dispatcher import Dispatcher
+from throttle.dispatch.expiry import Expiry
 from throttle.dispatch.holding import Holding
 from throttle.errors import SettingsError
-from throttle.frontier.bundle import Frontier, process_name
+from throttle.frontier.bundle import Frontier
 from throttle.frontier.census import Census
 from throttle.frontier.claims import Claims
+from throttle.frontier.process import is_surely_dead, process_name
 from throttle.frontier.refill import Refill
 from throttle.frontier.startgate import StartGate
 from throttle.settings import Settings
@@ -78,6 +81,16 @@ async def _dispatcher(
     for link in (pulling, publishing):
         await link.open(_PUBLISH_TIMEOUT_S)
     unique, numbers = uuid.uuid4().hex[:12], count()
+    expiry = Expiry(claims, holding)
+    claiming = Claiming(
+        claims,
+        holding,
+        agenda,
+        expiry,
+        max_in_flight=settings.max_in_flight,
+        batch=settings.batch,
+        new_nonce=lambda: f"{unique}.{next(numbers):x}.",
+    )
     return Dispatcher(
         claims,
         holding,
@@ -85,9 +98,8 @@ async def _dispatcher(
         CelerySink(app, Publisher(publishing), settings.crawl_queue, _PUBLISH_TIMEOUT_S),
         agenda=agenda,
         links=(pulling, publishing),
-        max_in_flight=settings.max_in_flight,
-        batch=settings.batch,
-        new_nonce=lambda: f"{unique}.{next(numbers):x}.",
+        claiming=claiming,
+        expiry=expiry,
         prepare=lambda: declare_crawl(publishing, settings.crawl_queue),
     )
 
@@ -122,7 +134,13 @@ def worker(settings: Settings) -> Worker:
     require_identity(settings)
     frontier = Frontier(settings)
     name = process_name()
-    gate = StartGate(frontier.scripts, frontier.keys, worker=name, start_ttl_s=settings.start_ttl)
+    gate = StartGate(
+        frontier.scripts,
+        frontier.keys,
+        worker=name,
+        start_ttl_s=settings.start_ttl,
+        max_tries=settings.max_tries,
+    )
     archive = _archive(settings, name) if settings.archive else None
     fetcher = Fetcher(
         user_agent=settings.user_agent,
@@ -150,7 +168,9 @@ def worker(settings: Settings) -> Worker:
         ),
         closing=Closing(gate, frontier.limits, chance=random.random, now=utc_now),
         valid_s=settings.fetch_timeout / 2,
+        max_tries=settings.max_tries,
         clock=boot_clock,
+        is_dead=is_surely_dead,
         new_request=lambda: uuid.uuid4().hex,
     )
     return Worker(visit, gate, archive, frontier.census)

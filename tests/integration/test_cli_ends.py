@@ -75,3 +75,20 @@ def test_refused_urls_are_listed_with_their_reason(rig_ctl: Ctl, rig: Rig) -> No
     assert rig_ctl("dead", "list").stderr == "no dead URLs\n"
     error = rig_ctl("refused", "list", "b.example", ends=1).stderr
     assert "b.example is not known" in error
+
+
+def test_refused_urls_wait_again(rig_ctl: Ctl, rig: Rig) -> None:
+    """After a setting was mended they come back, their robots.txt asked for first."""
+    _end(rig, End.REFUSED, "a.example", 2)
+    rig.book.store_undialled("http://a.example", 300, "7", "address refused")
+    rig_ctl("refused", "retry", ends=2)
+    assert rig_ctl("refused", "retry", "a.example", "--most", "1").stdout == (
+        "1 refused URL waits again\n"
+    )
+    assert ctl_json(rig_ctl, "refused", "retry", "--all") == {"host": None, "retried": 1}
+    assert rig_ctl("refused", "retry", "--all").stdout == "no refused URLs\n"
+    totals = rig.audited()
+    assert (totals.refused, totals.waiting) == (0, 2)
+    rig.issue("a.example")
+    rig.open_clock("a.example")
+    assert rig.claim_one().url == "http://a.example/robots.txt"

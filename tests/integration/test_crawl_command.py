@@ -12,6 +12,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from tests.processes import Command
 from tests.servers import wait_until
+from throttle.local.directory import DirectoryLock
 from throttle.local.origin import Behaviour, Origin
 
 Run = Callable[..., Command]
@@ -28,7 +29,14 @@ def _link_pages(origin: Origin) -> None:
     origin.set("a.example", "/", Behaviour(body=f"<html>{links}{other}".encode()))
 
 
-def _crawl(run: Run, directory: Path, origin: Origin, *arguments: str) -> Command:
+def _crawl(
+    run: Run,
+    directory: Path,
+    origin: Origin,
+    *arguments: str,
+    as_json: bool = True,
+    **settings: str,
+) -> Command:
     directory.mkdir(parents=True, exist_ok=True)
     names = directory / "hosts"
     names.write_text("127.0.0.1 a.example\n127.0.0.1 b.example\n")
@@ -38,12 +46,15 @@ def _crawl(run: Run, directory: Path, origin: Origin, *arguments: str) -> Comman
         origin.url("a.example"),
         "--interval",
         f"{INTERVAL_S}s",
-        "--json",
+        *(("--json",) if as_json else ()),
         *arguments,
-        product="examplebot",
-        contact="https://bot.example/",
-        allow_nets="127.0.0.0/8",
-        hosts_file=str(names),
+        **{
+            "product": "examplebot",
+            "contact": "https://bot.example/",
+            "allow_nets": "127.0.0.0/8",
+            "hosts_file": str(names),
+            **settings,
+        },
     )
 
 
@@ -171,6 +182,13 @@ def test_nothing_outlives_a_crawl_stopped_while_it_starts(
         (("http://a.example/", "--output", "hosts"), {}, "exists already"),
         (("http://a.example/", "--output", "no/such.warc.gz"), {}, "there is no folder"),
         (("http://a.example/", "--interval", "soon"), {}, "not a duration"),
+        (("http://a.example/", "--interval", "0"), {}, "--interval must be above 0"),
+        (("http://a.example/", "--burst", "0"), {}, "--burst must be at least 1"),
+        (("http://a.example/", "--max-pages", "-1"), {}, "--max-pages must be at least 0"),
+        (("http://a.example/", "--contact", "foo"), {}, "--contact takes a URL or an e-mail"),
+        (("http://a.example/", "--product", "my bot"), {}, "--product takes one word of at most"),
+        (("http://a.example/",), {"on_page": "no_such:function"}, "THROTTLE_ON_PAGE: cannot load"),
+        (("http://a.example/",), {"on_page": "json:nothing"}, "has no attribute 'nothing'"),
         ((), {}, "Missing argument"),
     ],
 )
@@ -188,3 +206,61 @@ def test_crawl_refuses_what_it_cannot_do_before_anything_starts(
     assert command.end(timeout_s=10) == 2
     assert said in command.err
     assert not command.look()
+
+
+def test_a_crawl_whose_on_page_fails_says_so(tmp_path: Path, origin: Origin, launch: Run) -> None:
+    """Exit code 1, the first reason, and where the logs are; not that nothing was fetched."""
+    (tmp_path / "run").mkdir()
+    code = "def page(page):\n    raise ValueError('as an example')\n"
+    (tmp_path / "run" / "mine.py").write_text(code)
+    command = _crawl(launch, tmp_path / "run", origin, on_page="mine:page", as_json=False)
+    assert command.end() == 1, command.err
+    reason = (
+        f"on_page failed; the first reason: {origin.url('a.example')}: ValueError: as an example"
+    )
+    assert reason in command.out
+    assert "nothing was fetched" not in command.out + command.err
+    (line,) = [line for line in command.err.splitlines() if "the logs of its processes" in line]
+    assert (Path(line.rpartition(" ")[2]) / "worker1.log").is_file()
+
+
+def test_a_crawl_of_ones_own_machine_says_what_it_needs(
+    tmp_path: Path, origin: Origin, launch: Run
+) -> None:
+    """Nothing comes out without THROTTLE_ALLOW_NETS: exit code 1, with the remedy."""
+    command = _crawl(launch, tmp_path / "run", origin, allow_nets="", as_json=False)
+    assert command.end() == 1, command.err
+    assert "nothing came out; the first reason" in command.out
+    assert "1 URL accepted" in command.out
+    assert not origin.arrivals()
+
+
+def test_a_crawl_ended_by_its_timeout_says_what_is_left(
+    tmp_path: Path, origin: Origin, launch: Run
+) -> None:
+    """Per host the reason, and nothing of a Ctrl-C that nobody pressed."""
+    _link_pages(origin)
+    origin.set("a.example", "/robots.txt", Behaviour(body=b"User-agent: *\nCrawl-delay: 40"))
+    command = _crawl(launch, tmp_path / "run", origin, "--timeout", "3s")
+    assert command.end() == 1, command.err
+    assert "--timeout 3s is over" in command.err
+    assert "Ctrl-C" not in command.err
+    (one,) = json.loads(command.out)["gave_up"]
+    assert one["host"] == "a.example"
+    assert "a.example: " in command.err
+
+
+def test_a_data_directory_in_use_is_told_at_once(
+    tmp_path: Path, origin: Origin, launch: Run
+) -> None:
+    """Exit code 2, and nothing of the other's crawl is written."""
+    held = DirectoryLock(tmp_path / "run" / "kept")
+    held.acquire()
+    try:
+        command = _crawl(launch, tmp_path / "run", origin, "--data-dir", "kept")
+        assert command.end(timeout_s=20) == 2
+    finally:
+        held.release()
+    assert "is in use by process" in command.err
+    assert "writing the output" not in command.err
+    assert not (tmp_path / "run" / "pages.warc.gz").exists()

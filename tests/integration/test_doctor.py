@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from tests.integration.ctl import Ctl
 from tests.integration.rabbit import linked
 from throttle.frontier.bundle import Frontier
 from throttle.local.servers import PrivateRabbit, PrivateRedis
@@ -207,3 +208,10 @@ def test_an_empty_contact_is_a_fault() -> None:
     checks = {check.name: check for check in identity(Settings(product="examplebot"))}
     assert checks["product"].state is State.OK
     assert "THROTTLE_CONTACT" in checks["contact"].remedy
+
+
+def test_doctor_fits_a_page_when_it_is_piped(throttlectl: Ctl) -> None:
+    """A report that is pasted into a message stays readable: 100 columns at most."""
+    lines = throttlectl("doctor", ends=3).stdout.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert any("RabbitMQ reachable" in line for line in lines)

@@ -1,7 +1,11 @@
 """throttlectl dispatch, up and drain as an operator runs them."""
 
 import json
+import os
+import shlex
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +17,9 @@ from throttle.model import Candidate
 from throttle.settings import load
 
 Run = Callable[..., Command]
+
+_ROOT = str(Path(__file__).resolve().parents[2])
+_ALWAYS = ("REDIS_URL", "BROKER_URL", "PRODUCT", "CONTACT")
 
 
 def test_dispatch_ends_cleanly_when_it_is_told_to(
@@ -65,18 +72,29 @@ def test_drain_ends_when_nothing_is_left(tmp_path: Path, redis_url: str, launch:
 
 def test_up_serves_until_ctrl_c_and_keeps_its_urls(tmp_path: Path, launch: Run) -> None:
     """The printed lines lead other commands to it; Ctrl-C is its good end, and URLs stay."""
-    settings = {"product": "examplebot", "contact": "https://bot.example/"}
+    (tmp_path / "up").mkdir()
+    (tmp_path / "up" / "names").write_text("127.0.0.1 a.example\n")
+    settings = {
+        "product": "examplebot",
+        "contact": "https://bot.example/",
+        "allow_nets": "127.0.0.0/8,::1/128",
+        "hosts_file": "names",
+        "interval": "500ms",
+    }
     command = launch(tmp_path / "up", "up", "--data-dir", "kept", **settings)
     wait_until(lambda: "Ctrl-C ends it" in command.err, "it is ready", timeout_s=90)
     exported = dict(
         line.removeprefix("export THROTTLE_").split("=", 1) for line in command.out.splitlines()
     )
-    assert exported.keys() == {"REDIS_URL", "BROKER_URL"}
+    assert exported.keys() == {*_ALWAYS, "ALLOW_NETS", "HOSTS_FILE", "INTERVAL"}
+    assert (exported["PRODUCT"], exported["ALLOW_NETS"]) == ("examplebot", "'127.0.0.0/8 ::1/128'")
+    assert exported["HOSTS_FILE"] == str(tmp_path / "up" / "names")
+    assert exported["INTERVAL"] == "0.5"
     other = launch(
         tmp_path / "add",
         "add-url",
         "http://a.invalid/",
-        **{name.lower(): url for name, url in exported.items()},
+        **{name.lower(): " ".join(shlex.split(text)) for name, text in exported.items()},
     )
     assert other.end() == 0, other.err
     assert "added 1" in other.out
@@ -90,3 +108,42 @@ def test_up_serves_until_ctrl_c_and_keeps_its_urls(tmp_path: Path, launch: Run) 
         assert Frontier(load(redis_url=redis.url)).census.count().accepted == 1
     finally:
         redis.stop()
+
+
+def test_beat_says_which_server_it_cannot_reach(tmp_path: Path, redis_url: str) -> None:
+    """One line that names the setting, and exit code 1, instead of a traceback."""
+    for settings, variable in (
+        ({"REDIS_URL": "redis://127.0.0.1:1/0"}, "THROTTLE_REDIS_URL"),
+        ({"REDIS_URL": redis_url, "BROKER_URL": "amqp://127.0.0.1:1//"}, "THROTTLE_BROKER_URL"),
+    ):
+        kept = {n: v for n, v in os.environ.items() if not n.startswith("THROTTLE_")}
+        done = subprocess.run(
+            [sys.executable, "-m", "celery", "-A", "throttle", "beat"],
+            cwd=tmp_path,
+            env={**kept, "PYTHONPATH": _ROOT, **{f"THROTTLE_{n}": v for n, v in settings.items()}},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        (line,) = [line for line in done.stderr.splitlines() if line.startswith("throttle: ")]
+        assert variable in line
+
+
+def test_a_standby_dispatcher_says_so_once_and_takes_over(
+    tmp_path: Path, redis_url: str, broker_url: str, launch: Run
+) -> None:
+    """Its log names who works, and the moment when it works itself."""
+    servers = {"redis_url": redis_url, "broker_url": broker_url, "lease_ttl": "500ms"}
+    first = launch(tmp_path / "first", "dispatch", **servers)
+    frontier = Frontier(load(redis_url=redis_url))
+    wait_until(lambda: "dispatcher" in frontier.census.ages(), "it has its leases", timeout_s=20)
+    second = launch(tmp_path / "second", "dispatch", **servers)
+    wait_until(lambda: "standing by" in second.err, "the second stands by", timeout_s=20)
+    first.send(signal.SIGTERM)
+    wait_until(lambda: "takes over 16 partitions" in second.err, "it takes over", timeout_s=20)
+    assert second.err.count("standing by: ") == 1
+    second.send(signal.SIGTERM)
+    assert second.end(timeout_s=10) == 0

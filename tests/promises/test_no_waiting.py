@@ -76,3 +76,18 @@ def test_fifty_hosts_go_at_their_full_rate_with_few_slots(crew: Callable[..., Cr
     assert max(made.origin.max_open(host) for host in hosts) == 1
     # Eight slots that waited for their hosts could do 8 / 2 s = 4 requests a second.
     assert len(made.origin.arrivals()) / 60 > 8 / 2.0
+
+
+def test_scarce_room_goes_round(crew: Callable[..., Crew]) -> None:
+    """With room for four fetches and 64 hosts of all partitions, no host is left out."""
+    hosts = [f"h{number}.example" for number in range(64)]
+    made = crew(*hosts, interval="100ms", max_in_flight="4")
+    for host in hosts:
+        made.add(host, 100)
+    made.start_all(workers=1)
+    wait_until(
+        lambda: made.frontier.census.totals().done >= 600, "the crawl is under way", timeout_s=40
+    )
+
+    counts = sorted(len(made.origin.arrivals(host)) for host in hosts)
+    assert counts[0] >= 0.5 * counts[-1]

@@ -76,7 +76,7 @@ def test_loops_and_chains_end(crew: Callable[..., Crew]) -> None:
     "target", ["file:///etc/passwd", "gopher://a.example/", "data:text/html,x", "http://[::1"]
 )
 def test_a_redirect_to_no_page_ends_its_own(crew: Callable[..., Crew], target: str) -> None:
-    """By Location the page ends `dead` with the reason; by meta refresh it is a page like others."""
+    """By Location the page ends `dead` with the reason; by meta refresh it has no link."""
     made = crew(HOST, interval="20ms")
     made.origin.set(HOST, "/", to(target))
     made.origin.set(HOST, "/refresh", refresh(target))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from tests.scripts.frontier import Rig, a_case
-from throttle.frontier.startgate import Reply, Started
+from throttle.frontier.startgate import Dropped, Reply, Started
 from throttle.model import End, Grant, GrantKind, Outcome, Verdict
 
 INTERVAL_S = 1000.0
@@ -107,10 +107,11 @@ class Crawl(RuleBasedStateMachine):
     def start_again(self, pick: int, redelivered: bool) -> None:
         """A message comes twice."""
         one = self.started[pick % len(self.started)]
-        reply, again = self.rig.gate.start(
+        again = self.rig.gate.start(
             one.grant_id, one.key, request="another", redelivered=redelivered
         )
-        assert (reply, again) == (Reply.HELD if redelivered else Reply.DUPLICATE, None)
+        held = Dropped(Reply.HELD, "worker")
+        assert again == (held if redelivered else Dropped(Reply.DUPLICATE))
 
     def _note_wire(self, one: Started) -> None:
         if one.grant_id not in self.said:

@@ -17,7 +17,7 @@ from throttle.frontier.refill import Refill
 from throttle.frontier.rules import RobotsBook
 from throttle.frontier.scripts import connect
 from throttle.frontier.seen import Seen
-from throttle.frontier.startgate import Finished, PaceChange, Reply, Started, StartGate
+from throttle.frontier.startgate import Dropped, Finished, PaceChange, Reply, Started, StartGate
 from throttle.model import (
     Answer,
     BlockedBy,
@@ -86,7 +86,9 @@ class Parts:
             max_tries=max_tries,
         )
         self.refill = Refill(self.scripts, self.keys, self.issuing)
-        self.gate = StartGate(self.scripts, self.keys, worker="worker", start_ttl_s=start_ttl_s)
+        self.gate = StartGate(
+            self.scripts, self.keys, worker="worker", start_ttl_s=start_ttl_s, max_tries=max_tries
+        )
         self.hosts.publish_defaults(replace=True)
         self.owned = self.dispatching.renew()
         self.owned_to_issue = self.issuing.renew()
@@ -196,7 +198,8 @@ class Rig(Parts):
         self, grant: Grant, request: str = "request", *, redelivered: bool = False
     ) -> tuple[Reply, Started | None]:
         """What the gate says to a worker that shows `grant`."""
-        return self.gate.start(grant.id, grant.key, request=request, redelivered=redelivered)
+        shown = self.gate.start(grant.id, grant.key, request=request, redelivered=redelivered)
+        return (shown.reply, None) if isinstance(shown, Dropped) else (Reply.GO, shown)
 
     def go(self, grant: Grant, request: str = "request") -> Started:
         """Passes the gate, which must say go."""

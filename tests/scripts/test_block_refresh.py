@@ -70,7 +70,7 @@ def test_an_unknown_host_is_neither_blocked_nor_made(rig: Rig) -> None:
     assert rig.ends.retry_dead(["never.example"]) == 0
     key = rig.keys.of_host("never.example", "host")
     totals = rig.keys.named(0, "ready", "refill", "totals")
-    assert rig.scripts.run("revive", totals, [rig.keys.prefix(0), "never.example", 5]) == 0
+    assert rig.scripts.run("revive", totals, [rig.keys.prefix(0), "never.example", 5, "dead"]) == 0
     assert rig.client.exists(key) == 0
     assert rig.client.keys("*never*") == []
 

@@ -1,6 +1,7 @@
 """claim, release and recover: which URL moves into a grant, and that it comes back whole."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -239,6 +240,24 @@ def test_released_without_a_token_the_bucket_is_believed_empty(rigs: Callable[..
     assert (rig.score("refill", "a.example") or 0) <= rig.now_us()
     assert rig.claim() == []
     assert rig.audited().in_flight == 0
+
+
+def test_tokens_that_are_gone_time_after_time_slow_the_bucket_down(
+    rigs: Callable[..., Rig],
+) -> None:
+    """Something else takes them: the bucket is tried after growing pauses, not in a hot loop."""
+    rig = rigs(interval_s=10.0)
+    rig.seed(*pages("a.example", 1))
+    pauses = []
+    for _ in range(12):
+        grant = rig.claim_one()
+        rig.claims.release([(grant, False)])
+        pauses.append(max(0.0, (rig.score("refill", "a.example") or 0) - rig.now_us()) / 1e6)
+        rig.issue("a.example")
+    assert pauses[0] == 0.0
+    assert all(later >= earlier for earlier, later in pairwise(pauses[1:8]))
+    assert pauses[1] <= 0.1
+    assert 9.5 < pauses[-1] <= 10.0
 
 
 def test_released_with_its_token_spent_the_bucket_keeps_its_time(rig: Rig) -> None:

@@ -83,6 +83,7 @@ class Rushed(StartGate):
         outcome: Outcome,
         wire_s: float | None,
         change: PaceChange | None = None,
+        case: Case | None = None,
     ) -> Finished:
         """Lets another answer go first, while there is one."""
         assert change is not None
@@ -92,7 +93,7 @@ class Rushed(StartGate):
             calm = StartGate(self._scripts, self._keys, worker="other", start_ttl_s=60)
             ended_s = other.now_s + 30
             assert closing(calm).close(other, word, wire_s=other.now_s, ended_s=ended_s)
-        return super().finish(started, outcome, wire_s, change)
+        return super().finish(started, outcome, wire_s, change, case)
 
 
 def test_an_answer_that_comes_second_is_decided_anew(wide: Rig) -> None:

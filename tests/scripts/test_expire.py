@@ -1,4 +1,4 @@
-"""expire and heartbeat: a grant whose time is up is closed once, and its URL is not lost."""
+"""expire and bury: a grant whose time is up is closed once, and its URL is not lost."""
 
 from collections.abc import Callable
 
@@ -6,24 +6,13 @@ import pytest
 
 from tests.scripts.frontier import Rig, foreign, pages
 from throttle.errors import Fenced
-from throttle.frontier.startgate import WORKER_SILENCE_S, Reply
-from throttle.model import Grant
+from throttle.frontier.startgate import Dropped, Reply
 
 
 def tries_of(rig: Rig, host: str = "a.example") -> list[int]:
     """The tries of the URLs that wait at a host."""
     lines = rig.client.lrange(rig.key(f"urls:http://{host}"), 0, -1)
     return [int(line.split(b" ")[0]) for line in lines]
-
-
-def suspected(rig: Rig) -> Grant:
-    """A started grant whose message came a second time, up for a look now."""
-    rig.seed("http://a.example/")
-    grant = rig.claim_one()
-    rig.go(grant)
-    assert rig.start(grant, "second", redelivered=True)[0] is Reply.HELD
-    rig.expire_now(grant)
-    return grant
 
 
 def test_nothing_expires_before_its_time(rig: Rig) -> None:
@@ -110,37 +99,37 @@ def test_after_the_most_tries_a_url_is_dead(rigs: Callable[..., Rig]) -> None:
     assert (count.dead, count.waiting) == (1, 0)
 
 
-def test_a_suspect_with_a_living_worker_keeps_its_own_expiry(rig: Rig) -> None:
-    """A slow worker is not robbed: while it gives signs of life, its grant lives on."""
-    grant = suspected(rig)
-    rig.gate.heartbeat()
+def test_a_redelivered_message_leaves_a_started_grant_alone(rig: Rig) -> None:
+    """Its worker may only have lost its connection to RabbitMQ: it keeps its slot and its time."""
+    rig.seed("http://a.example/")
+    grant = rig.claim_one()
+    started = rig.go(grant)
+    before = rig.score("grants", grant.id)
 
+    shown = rig.gate.start(grant.id, grant.key, request="second", redelivered=True)
+
+    assert shown == Dropped(Reply.HELD, "worker")
+    assert rig.score("grants", grant.id) == before
     assert rig.expire() == 0
-
-    assert (rig.score("grants", grant.id) or 0) > rig.now_us() + 50e6
-    rig.client.hset(rig.key(f"grant:{grant.id}"), "until_us", 1)
-    rig.expire_now(grant)
-    assert rig.expire() == 1
+    assert rig.finish(started, wire_s=started.now_s)
     rig.audited()
 
 
-@pytest.mark.parametrize("silent_s", [WORKER_SILENCE_S + 0.1, None])
-def test_a_suspect_with_a_dead_worker_is_closed(rig: Rig, silent_s: float | None) -> None:
-    """A worker that was silent too long, or never spoke, has lost its grant."""
-    suspected(rig)
-    if silent_s is not None:
-        at_us = rig.now_us() - silent_s * 1e6
-        rig.client.zadd(rig.key("workers"), {"worker": at_us})
-    assert rig.expire() == 1
+def test_a_grant_of_a_dead_worker_is_buried_at_once(rig: Rig) -> None:
+    """Whoever knows for certain that a worker has ended gives its URL back, with a try counted."""
+    rig.seed("http://a.example/")
+    grant = rig.claim_one()
+    assert not rig.gate.bury(grant.id, grant.key, worker="worker")  # not started yet
+    started = rig.go(grant)
+    assert not rig.gate.bury(grant.id, grant.key, worker="another")
+
+    assert rig.gate.bury(grant.id, grant.key, worker="worker")
+
     assert tries_of(rig) == [1]
+    assert not rig.gate.bury(grant.id, grant.key, worker="worker")
+    assert not rig.finish(started, wire_s=started.now_s)
+    assert rig.number("a.example", "tat_us") > rig.now_us()
     rig.audited()
-
-
-def test_workers_silent_for_an_hour_are_forgotten(rig: Rig) -> None:
-    """The list of workers does not grow with each restart."""
-    rig.client.zadd(rig.key("workers"), {"old": rig.now_us() - 3601e6, "new": rig.now_us()})
-    rig.gate.heartbeat()
-    assert rig.client.zrange(rig.key("workers"), 0, -1) == [b"new", b"worker"]
 
 
 def test_a_former_holder_expires_nothing(rig: Rig) -> None:

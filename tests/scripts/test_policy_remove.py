@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.scripts.frontier import FOREVER_S, Rig, pages
+from tests.scripts.frontier import FOREVER_S, Rig, a_case, pages
 from throttle.errors import FrontierError, UsageError
 from throttle.frontier.hosts import Hosts
 from throttle.frontier.keys import Keys
@@ -292,3 +292,27 @@ def test_an_unknown_host_is_not_removed(rig: Rig) -> None:
     """Nothing is counted for a host that was never there."""
     assert rig.hosts.remove("never.example") == ("unknown", 0)
     rig.audited()
+
+
+def test_a_refusal_outlives_a_removal(rig: Rig) -> None:
+    """A host that does not want us is not crawled again by removing and adding it."""
+    rig.seed("http://a.example/")
+    change = rig.change("a.example", refused_us=True, case=a_case())
+    rig.answer(rig.go(rig.claim_one()), End.REFUSED, change=change)
+    assert rig.hosts.remove("a.example") == ("removed", 0)
+    rig.seed("http://a.example/")
+    rig.open_clock("a.example")
+    assert rig.hosts.show(["a.example"])[0].refuses_us
+    assert rig.claim() == []
+    rig.cases.close("a.example", "refused", who="ann", why="they agreed", closed_at="", resume=True)
+    assert len(rig.claim()) == 1
+
+
+def test_a_refusal_of_a_removed_host_is_forgotten_with_its_case(rig: Rig) -> None:
+    """Closed with resume, it leaves nothing behind."""
+    rig.seed("http://a.example/")
+    change = rig.change("a.example", refused_us=True, case=a_case())
+    rig.answer(rig.go(rig.claim_one()), End.REFUSED, change=change)
+    rig.hosts.remove("a.example")
+    rig.cases.close("a.example", "refused", who="ann", why="gone", closed_at="", resume=True)
+    assert rig.client.keys("*a.example*") == [b"test:{0}:clock:a.example"]

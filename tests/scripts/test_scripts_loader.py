@@ -49,7 +49,7 @@ def everything(rig: Rig) -> None:
     rig.hosts.set_policy("a.example", HostPolicy(0.001, 2, 2))
     rig.seed("http://a.example/0", "http://a.example/1")
     started = rig.go(rig.claim_one())
-    rig.gate.heartbeat()
+    rig.gate.bury("nobody", "a.example", worker="worker")
     assert rig.gate.sent(started, started.now_s)
     rig.finish(started, wire_s=started.now_s)
     rig.refill.postpone(rig.owned_to_issue[0], ["a.example"], 1.0, "reason")

@@ -17,7 +17,7 @@ PACKAGE = ROOT / "throttle"
 # From the face down to the core; names beside each other share a floor.
 FLOORS = (
     ("cli",),
-    ("celery", "beat"),
+    ("celery", "beat", "consumer"),
     ("wiring",),
     ("ops",),
     ("dispatch",),

@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 from rich.console import Console
 
-from throttle.cli.render import age, facts, print_json, table, utc
+from throttle.cli.render import age, facts, ledger, print_json, table, utc
 from throttle.cli.text import LONGEST, safe
 
 HOSTILE = [
@@ -88,3 +88,15 @@ def test_times_are_written_for_whom_they_are_meant() -> None:
 def test_counts_are_written_with_separators() -> None:
     """A million is told from a hundred thousand at a glance."""
     assert "1,000,000" in _printed(table(("waiting",), [(1_000_000,)]))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_narrow_ledger_keeps_figures_on_a_line_and_folds_the_reason(text: str) -> None:
+    """At 80 columns the reason has lines of its own, and no host writes a line for another."""
+    rows = [(("a.example", 1200), "its clock " * 20), ((text, 3), "nothing")]
+    lines = _printed(ledger(("host", "waiting"), rows, "waits for", 80)).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[1].split() == ["a.example", "1,200"]
+    assert lines[2].startswith("    waits for its clock")
+    assert lines[-1] == "    waits for nothing"
+    assert not _obeyed("".join(lines))

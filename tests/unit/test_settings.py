@@ -102,31 +102,33 @@ def test_good_values_are_read(name: str, value: object, read: object) -> None:
     ("name", "value", "takes"),
     [
         ("interval", "soon", "30/m"),
-        ("interval", "0s", "greater than 0"),
-        ("interval", -1, "greater than 0"),
+        ("interval", "0s", "must be above 0"),
+        ("interval", -1, "must be above 0"),
         ("interval", "400d", "366d"),
-        ("interval", float("nan"), "less than or equal to"),
-        ("interval", float("inf"), "less than or equal to"),
+        ("interval", float("nan"), "must be at most"),
+        ("interval", float("inf"), "must be at most"),
         ("interval", True, "not true or false"),
         ("interval", [2], "valid number"),
-        ("burst", "0", "greater than or equal to 1"),
+        ("burst", "0", "must be at least 1"),
         ("burst", "many", "valid integer"),
         ("burst", True, "not true or false"),
         ("concurrency", "1.5", "valid integer"),
-        ("partitions", "1025", "less than or equal to 1024"),
-        ("max_pages", "-1", "greater than or equal to 0"),
-        ("lease_ttl", "1ms", "greater than or equal to 0.5"),
-        ("robots_ttl", "2d", "less than or equal to 86400"),
+        ("partitions", "1025", "must be at most 1024"),
+        ("max_pages", "-1", "must be at least 0"),
+        ("lease_ttl", "1ms", "must be at least 0.5"),
+        ("robots_ttl", "2d", "must be at most 86400"),
         ("follow_hosts", "perhaps", "boolean"),
         ("namespace", "My Crawl", "a-z0-9-"),
         ("namespace", "a}b", "a-z0-9-"),
         ("crawl_queue", "two words", "pattern"),
         ("crawl_queue", "\u00fc" * 200, "pattern"),
-        ("product", "Bot/1.0", "A-Za-z_-"),
-        ("product", "Bot\n", "A-Za-z_-"),
+        ("product", "Bot/1.0", "64 letters"),
+        ("product", "Bot\n", "64 letters"),
         ("contact", "me@example.org\r\nX-Evil: 1", "one line of ASCII"),
         ("contact", "j\u00fcrgen@example.org", "one line of ASCII"),
         ("contact", "me) (you", "one line of ASCII"),
+        ("contact", "foo", "a URL or an e-mail address"),
+        ("contact", "https://", "a URL or an e-mail address"),
         ("on_page", "my_site", "pattern"),
         ("on_page", "import os; os:system", "pattern"),
         ("allow_nets", "localhost", "10.0.0.0/8"),
@@ -226,3 +228,22 @@ def test_the_user_agent_names_the_crawler_and_whom_to_ask() -> None:
     """Operators of a site find both in each request."""
     settings = load(product="Example-Bot", contact="https://example.org/bot")
     assert settings.user_agent == "Example-Bot (+https://example.org/bot)"
+
+
+def test_a_setting_written_wrongly_is_told_once_and_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A person learns of the typing error; what Kubernetes injects is left alone."""
+    monkeypatch.setenv("THROTTLE_INTERVALL", "5s")
+    for name in ("REDIS_PORT", "REDIS_URL_PORT", "SERVICE_HOST", "PORT_80_TCP_ADDR", "COLOUR"):
+        monkeypatch.setenv(f"THROTTLE_{name}", "10.0.0.1")
+    monkeypatch.setenv("THROTTLE_CONFIG", "")
+    assert load().interval == load().interval == 2.0
+    said = capsys.readouterr().err
+    assert said == "throttle: THROTTLE_INTERVALL is no setting; did you mean THROTTLE_INTERVAL?\n"
+
+
+@pytest.mark.parametrize("contact", ["https://a.example/bot", "b@a.example", "mailto:b@a.example"])
+def test_a_contact_is_a_url_or_an_address(contact: str) -> None:
+    """Whatever leads an operator to a person is taken."""
+    assert load(contact=contact).contact == contact

@@ -71,7 +71,14 @@ LATER = {"waiting": 0, "delayed": 2, "next_delayed_s": NOW_S + 30}
         ),
         (
             {"robots": {"https://a.example": UNREACHABLE}},
-            "https://a.example/robots.txt, which cannot be reached (asked for again in 1m30s)",
+            "https://a.example/robots.txt, which cannot be had (asked for again in 1m30s)",
+        ),
+        (
+            {"robots": {"https://a.example": UNREACHABLE}, "robots_fault": "connection refused"},
+            (
+                "https://a.example/robots.txt, which cannot be had: connection refused"
+                " (asked for again in 1m30s)"
+            ),
         ),
         ({"robots": {"https://a.example": UNREACHABLE, "http://a.example": OK}}, "the dispatcher"),
         ({"robots": {"https://a.example": replace(ASKED, until_s=NOW_S - 1)}}, "the dispatcher"),

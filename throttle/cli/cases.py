@@ -26,6 +26,7 @@ def cases() -> None:
     refused              the host refuses us, and is stopped
     crawl_delay_capped   its robots.txt asks for more than the cap
     retry_after_capped   its Retry-After asks for more than the cap
+    address_refused      its address is private: THROTTLE_ALLOW_NETS, then refused retry
     """
 
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import click
 
-from throttle.cli.crawl_report import Report, print_report, report_json
+from throttle.cli.crawl_report import Report, first_fault, print_report, report_json
 from throttle.cli.interrupts import STOPPED, Interrupted, Interrupts
 from throttle.cli.left import Left, left, lines, views
 from throttle.cli.output import Output
 from throttle.cli.parameters import duration, json_option
-from throttle.cli.private import running, workplace
+from throttle.cli.private import kept_logs, require_on_page, running, workplace
 from throttle.cli.progress import CrawlProgress
 from throttle.cli.render import print_json
 from throttle.cli.text import safe
 from throttle.durations import format_duration
-from throttle.errors import SettingsError, ThrottleError, UsageError
+from throttle.errors import DirectoryInUse, SettingsError, ThrottleError, UsageError
 from throttle.model import Candidate, Verdict
 from throttle.ops.draining import readings
 from throttle.ops.patience import worth_waiting
@@ -62,6 +62,7 @@ class _Crawl:
                     time.monotonic() - started_s,
                     interrupted=self.interrupts.asked,
                     gave_up=tuple(self._gave_up),
+                    first_fault=first_fault(frontier),
                 )
 
     def _add(self) -> None:
@@ -78,8 +79,11 @@ class _Crawl:
             now_s = time.monotonic()
             if is_drained:
                 return
-            if self.interrupts.asked or (end_s is not None and now_s >= end_s):
-                self._let_finish()
+            if self.interrupts.asked:
+                self._let_finish("what is in flight may finish; Ctrl-C again ends it at once")
+                return
+            if end_s is not None and now_s >= end_s:
+                self._times_out()
                 return
             ended = totals.done + totals.refused + totals.dead
             if ended != before:
@@ -116,9 +120,18 @@ class _Crawl:
             self.progress.note(f"{name} died and was started again")
         time.sleep(_EVERY_S)
 
-    def _let_finish(self) -> None:
+    def _times_out(self) -> None:
+        """The time given is over: what is left is told, with the reasons from before the end."""
+        found = left(self.service.frontier)
+        told = format_duration(self.timeout_s or 0.0)
+        self._let_finish(f"--timeout {told} is over; what is in flight may finish")
+        self._gave_up = [one for one in found if one.waiting + one.delayed]
+        for line in lines(self._gave_up):
+            self.progress.note(line)
+
+    def _let_finish(self, words: str) -> None:
         """Nothing new starts; what is in flight has as long as a fetch may take."""
-        self.progress.note("what is in flight may finish; Ctrl-C again ends it at once")
+        self.progress.note(words)
         self.service.stop_dispatching()
         end_s = time.monotonic() + self.service.settings.fetch_timeout + _GRACE_S
         for totals, _ in readings(self.service.frontier.census, pause=self._pause):
@@ -130,8 +143,8 @@ class _Crawl:
 @click.command()
 @click.argument("urls", metavar="URL...", nargs=-1, required=True)
 @click.option("--interval", type=duration, help="From request to request of a host: 2s, 30/m.")
-@click.option("--burst", type=int, help="Requests of a host that may go in a row after a pause.")
-@click.option("--concurrency", type=int, help="Requests of a host that may be open at once.")
+@click.option("--burst", type=int, help="Requests of a host in a row after a pause: 1 to 10000.")
+@click.option("--concurrency", type=int, help="Requests of a host open at once: 1 to 10000.")
 @click.option("--max-pages", type=int, help="The most URLs in all; 0 is no limit.")
 @click.option(
     "--output",
@@ -141,7 +154,7 @@ class _Crawl:
     help="The WARC file to write.",
 )
 @click.option("--follow-hosts", is_flag=True, help="Follow links to other hosts, too.")
-@click.option("--product", help="Your crawler's name in User-Agent and robots.txt.")
+@click.option("--product", help="Your crawler's name for sites: letters, - and _.")
 @click.option("--contact", help="A URL or e-mail address for the operators of sites.")
 @click.option(
     "--data-dir",
@@ -182,13 +195,14 @@ def crawl(
     It ends by itself when all that is left must wait longer than --patience, or waits for a
     robots.txt that was unreachable three times in a row; then it says what is left and why.
 
-    The exit code is 0 when every URL came to an end and the audit is good, 1 when not, and 130
-    after Ctrl-C.
+    The exit code is 0 when pages came out, every URL came to an end and the audit is good, 1 when
+    not or when on_page failed, and 130 after Ctrl-C.
     """
     starts = [canonical(url) for url in urls]
     if follow_hosts:
         given["follow_hosts"] = True
     settings = _settings({name: value for name, value in given.items() if value is not None})
+    require_on_page(settings)
     target = Output(output, data_dir)
     target.check()
     with (
@@ -202,10 +216,17 @@ def crawl(
         )
         run = _Crawl(starts, service, interrupts, progress, timeout, patience)
         fault = _fault_of(lambda: run.run(in_order=data_dir is not None))
-        progress.stage("writing the output")
+        if isinstance(fault, DirectoryInUse):
+            raise fault
+        files = sorted(warcs.glob("*.warc.gz"))
+        if files:
+            progress.stage("writing the output")
         with interrupts.patient():
-            written = target.write(sorted(warcs.glob("*.warc.gz")))
-    report = run.report and replace(run.report, output=written)
+            written = target.write(files)
+        report = run.report and replace(run.report, output=written)
+        if isinstance(fault, ThrottleError) or (report and report.has_failed):
+            logs = service.logs if data_dir else kept_logs(service.logs)
+            progress.note(f"the logs of its processes are in {logs}")
     if isinstance(fault, ThrottleError):
         raise fault
     if report is None:
@@ -219,7 +240,15 @@ def crawl(
 
 
 def _settings(given: dict[str, Any]) -> Settings:
-    settings = load(**given)
+    """The settings with what was given; a bad one is named as the person wrote it."""
+    try:
+        settings = load(**given)
+    except SettingsError as error:
+        text = str(error)
+        for name in given:
+            setting = f"THROTTLE_{name.upper()} ({name} in throttle.toml):"
+            text = text.replace(setting, f"--{name.replace('_', '-')}")
+        raise UsageError(text) from error
     try:
         require_identity(settings)
     except SettingsError as error:

@@ -5,18 +5,24 @@ from dataclasses import asdict, dataclass
 from throttle.cli.left import Left
 from throttle.cli.output import NOTHING, Written
 from throttle.cli.render import console, table
+from throttle.cli.text import counted, safe
+from throttle.crawl.reading import ON_PAGE_FAILED
 from throttle.durations import format_duration
+from throttle.frontier.bundle import Frontier
 from throttle.frontier.census import Count, Totals
+from throttle.frontier.ends import EndList
 from throttle.frontier.hosts import HostView
 
 _SHOWN = 20
+_BAD_ENDS: tuple[EndList, ...] = ("dead", "refused")
 
 
 @dataclass(frozen=True)
 class Report:
     """What a crawl came to. `seconds` counts from the first URL added.
 
-    `gave_up` are the hosts whose URLs were not waited for.
+    `gave_up` are the hosts whose URLs were not waited for; `first_fault` is the first URL that was
+    given up or refused, with the reason.
     """
 
     count: Count
@@ -26,6 +32,7 @@ class Report:
     interrupted: bool
     output: Written = NOTHING
     gave_up: tuple[Left, ...] = ()
+    first_fault: str = ""
 
     @property
     def left(self) -> int:
@@ -39,8 +46,26 @@ class Report:
 
     @property
     def is_good(self) -> bool:
-        """Whether every URL came to an end and the audit is good."""
-        return self.left == 0 and self.audit_is_good
+        """Whether pages came out, every URL came to an end and the audit is good."""
+        return self.left == 0 and not self.has_failed
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether nothing came out, the user's code failed, or the audit is not good."""
+        return self.count.done == 0 or self.on_page_failed or not self.audit_is_good
+
+    @property
+    def on_page_failed(self) -> bool:
+        """Whether the user's code failed for a page that is still given up."""
+        return self.count.dead > 0 and ON_PAGE_FAILED in self.totals.outcomes
+
+
+def first_fault(frontier: Frontier) -> str:
+    """The first URL that was given up, or else refused, and why; empty where there is none."""
+    for end in _BAD_ENDS:
+        for one in frontier.ends.listed(end, frontier.hosts.keys()):
+            return f"{one.entry.url}: {one.reason}"
+    return ""
 
 
 def report_json(report: Report) -> dict[str, object]:
@@ -71,6 +96,7 @@ def report_json(report: Report) -> dict[str, object]:
         "seconds": round(report.seconds, 3),
         "interrupted": report.interrupted,
         "gave_up": [asdict(one) for one in report.gave_up],
+        "first_fault": report.first_fault,
         "output": None if report.output.path is None else str(report.output.path),
         "records": report.output.records,
     }
@@ -86,18 +112,21 @@ def print_report(report: Report) -> None:
     ]
     out.print(table(("host", "interval", "done", "refused", "dead", "left"), rows))
     if len(hosts) > _SHOWN:
-        out.print(f"and {len(hosts) - _SHOWN} hosts more")
+        out.print(f"and {counted(len(hosts) - _SHOWN, 'more host')}")
     if report.totals.outcomes:
         out.print()
         out.print(table(("outcome", "fetches"), report.totals.outcomes.items()))
     out.print()
     count = report.count
     out.print(
-        f"{count.accepted} URLs accepted in {format_duration(report.seconds)}: {count.done} done,"
-        f" {count.refused} refused, {count.dead} dead, {report.left} left"
+        f"{counted(count.accepted, 'URL')} accepted in {format_duration(report.seconds)}:"
+        f" {count.done} done, {count.refused} refused, {count.dead} dead, {report.left} left"
     )
     faults = (f"{count.missing} missing", *count.faults)
     out.print("audit: " + ("good" if report.audit_is_good else "; ".join(faults)))
+    if report.first_fault and report.has_failed:
+        what = "on_page failed" if report.on_page_failed else "nothing came out"
+        out.print(f"{what}; the first reason: {safe(report.first_fault)}")
     out.print(str(report.output))
     if report.output.left_out_bytes:
         out.print(f"{report.output.left_out_bytes} bytes of a cut record were left out")

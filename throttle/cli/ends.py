@@ -1,4 +1,4 @@
-"""Commands for URLs that came to a bad end: list them, try the dead ones again."""
+"""Commands for URLs that came to a bad end: list them, try them again."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -8,6 +8,7 @@ import click
 from throttle.cli.known import knowing
 from throttle.cli.parameters import host_key_of, json_option
 from throttle.cli.render import console, print_json, table
+from throttle.cli.text import counted
 from throttle.errors import UsageError
 from throttle.frontier.bundle import Frontier
 from throttle.frontier.ends import Ended, EndList
@@ -40,14 +41,7 @@ def retry(host: str | None, of_all: bool, most: int | None, as_json: bool) -> No
 
     They are fetched at their host's pace, as any other.
     """
-    if (host is None) != of_all:
-        raise UsageError("name a HOST, or give --all")
-    frontier, hosts = _hosts(host)
-    count = frontier.ends.retry_dead(hosts, most)
-    if as_json:
-        print_json({"host": host, "retried": count})
-    else:
-        click.echo(f"{count:,} dead URLs wait again" if count else "no dead URLs")
+    _retry("dead", host, most, of_all=of_all, as_json=as_json)
 
 
 @click.group("refused")
@@ -61,6 +55,35 @@ def refused() -> None:
 def list_refused(host: str | None, as_json: bool) -> None:
     """List refused URLs, of HOST or of all hosts, each with the reason."""
     _list("refused", host, as_json=as_json)
+
+
+@refused.command("retry")
+@click.argument("host", type=host_key_of, required=False)
+@click.option("--all", "of_all", is_flag=True, help="The refused URLs of all hosts.")
+@click.option("--most", type=click.IntRange(min=1), help="At most so many URLs.")
+@json_option
+def retry_refused(host: str | None, of_all: bool, most: int | None, as_json: bool) -> None:
+    """Let the refused URLs of HOST, or of all hosts, wait again, after what refused them changed.
+
+    Each is judged anew by the robots.txt in force and by THROTTLE_ALLOW_NETS of the workers. A
+    host that refused us stays stopped until its case is closed with --resume.
+    """
+    _retry("refused", host, most, of_all=of_all, as_json=as_json)
+
+
+def _retry(
+    end: EndList, host: str | None, most: int | None, *, of_all: bool, as_json: bool
+) -> None:
+    if (host is None) != of_all:
+        raise UsageError("name a HOST, or give --all")
+    frontier, hosts = _hosts(host)
+    count = frontier.ends.retry(end, hosts, most)
+    if as_json:
+        print_json({"host": host, "retried": count})
+    elif count:
+        click.echo(f"{counted(count, f'{end} URL')} {'waits' if count == 1 else 'wait'} again")
+    else:
+        click.echo(f"no {end} URLs")
 
 
 def _list(end: EndList, host: str | None, *, as_json: bool) -> None:

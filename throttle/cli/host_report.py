@@ -53,10 +53,11 @@ def host_fields(view: HostView, ages: Mapping[str, float]) -> dict[str, Any]:
         },
         "refusals_in_a_row": view.pace.refusals,
         "issue_fault": view.issue_fault,
+        "robots_fault": view.robots_fault,
         "waits_for": waits_for(view, ages),
         "robots": {
             origin: {
-                "state": record.state,
+                "state": "address refused" if record.is_undialled else record.state,
                 "until": utc(record.until_s) if record.until_s else None,
                 "failures": record.failures,
                 "crawl_delay": record.crawl_delay_s,

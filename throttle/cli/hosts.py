@@ -12,7 +12,8 @@ import click
 from throttle.cli.host_report import host_fields
 from throttle.cli.known import knowing
 from throttle.cli.parameters import DEFAULT, duration, host_key_of, json_option, or_default
-from throttle.cli.render import console, print_json, table
+from throttle.cli.render import console, ledger, print_json, table
+from throttle.cli.text import counted
 from throttle.durations import format_duration
 from throttle.errors import FrontierError, UsageError
 from throttle.frontier.bundle import Frontier
@@ -23,6 +24,8 @@ from throttle.settings import load
 
 _AT_ONCE = 500
 _POLL_S = 0.2
+_ROOMY = 160
+"""Columns of a terminal that has room for the reason beside the figures."""
 _MANY = click.IntRange(max=10_000)
 """As the settings have it; what is below 1 is refused in better words than click's."""
 
@@ -30,9 +33,9 @@ _MANY = click.IntRange(max=10_000)
 def _pace(command: Callable[..., None]) -> Callable[..., None]:
     """The options that make a policy."""
     for name, kind, line in (
-        ("--concurrency", _MANY, "Requests open at once."),
-        ("--burst", _MANY, "Requests that may go in a row after a pause."),
-        ("--interval", duration, "From request to request: 2s, 500ms, 30/m."),
+        ("--concurrency", _MANY, "Requests open at once: 1 to 10000."),
+        ("--burst", _MANY, "Requests that may go in a row after a pause: 1 to 10000."),
+        ("--interval", duration, "From request to request, above 0: 2s, 500ms, 30/m."),
     ):
         option = click.option(name, type=or_default(kind), help=line)
         command = option(command)
@@ -104,24 +107,18 @@ def list_hosts(pattern: str, as_json: bool) -> None:
             print_json(host_fields(view, ages))
         return
     rows = [
-        (
-            view.key,
-            f"{format_duration(view.interval_s)} ({view.interval_source})",
-            view.waiting,
-            view.delayed,
-            view.in_flight,
-            view.done,
-            view.refused,
-            view.dead,
-            waits_for(view, ages),
-        )
+        ((view.key, *_figures(view)), waits_for(view, ages))
         for view in _views(frontier, iter(sorted(matching)))
     ]
     if not rows:
         click.echo("no host matches", err=True)
         return
     columns = ("host", "interval", "waiting", "delayed", "in flight", "done", "refused", "dead")
-    console().print(table((*columns, "waits for"), rows))
+    out = console()
+    if out.width < _ROOMY:
+        out.print(ledger(columns, rows, "waits for", out.width))
+    else:
+        out.print(table((*columns, "waits for"), [(*row, waits) for row, waits in rows]))
 
 
 @click.command("remove-host")
@@ -135,7 +132,7 @@ def list_hosts(pattern: str, as_json: bool) -> None:
     help="How long to wait for fetches under way.",
 )
 def remove_host(host: str, yes: bool, timeout: float) -> None:
-    """Take HOST out with its URLs and what it has seen; its clock still runs out.
+    """Take HOST out with its URLs and what it has seen; its clock and its refusal of us stay.
 
     It is paused first. When fetches are still under way after --timeout, it stays paused.
     """
@@ -143,8 +140,8 @@ def remove_host(host: str, yes: bool, timeout: float) -> None:
     (view,) = frontier.hosts.show([host])
     if not yes:
         if not sys.stdin.isatty():
-            raise UsageError(f"removing {host} drops {view.depth} URLs; give --yes")
-        click.confirm(f"Remove {host} and the {view.depth} URLs that wait?", abort=True)
+            raise UsageError(f"removing {host} drops {counted(view.depth, 'URL')}; give --yes")
+        click.confirm(f"Remove {host} and {counted(view.depth, 'waiting URL')}?", abort=True)
     frontier.hosts.pause(host, paused=True)
     word, number = frontier.hosts.remove(host)
     end_s = time.monotonic() + timeout
@@ -152,11 +149,24 @@ def remove_host(host: str, yes: bool, timeout: float) -> None:
         time.sleep(_POLL_S)
         word, number = frontier.hosts.remove(host)
     if word == "busy":
+        fetches = counted(number, "open fetch", "open fetches")
         raise FrontierError(
-            f"{host} has {number} fetches under way after {format_duration(timeout)}; it stays"
-            f" paused: remove it again later, or throttlectl resume {host}"
+            f"{host} has {fetches} after {format_duration(timeout)}; it stays paused: remove it"
+            f" again later, or throttlectl resume {host}"
         )
-    click.echo(f"removed {host}; {number} URLs dropped")
+    more = (
+        f"; it refused us: added again, it stays stopped until throttlectl cases close {host}"
+        " --resume --why TEXT"
+        if view.refuses_us
+        else ""
+    )
+    click.echo(f"removed {host}; {counted(number, 'URL')} dropped{more}")
+
+
+def _figures(view: HostView) -> tuple[object, ...]:
+    interval = f"{format_duration(view.interval_s)} ({view.interval_source})"
+    places = (view.waiting, view.delayed, view.in_flight)
+    return (interval, *places, view.done, view.refused, view.dead)
 
 
 def _views(frontier: Frontier, keys: Iterator[str]) -> Iterator[HostView]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import islice
 
-from throttle.cli.text import safe
+from throttle.cli.text import counted, safe
 from throttle.frontier.bundle import Frontier
 from throttle.frontier.hosts import HostView
 from throttle.ops.waiting import waits_for
@@ -24,7 +24,8 @@ class Left:
 
     def __str__(self) -> str:
         urls = self.waiting + self.delayed
-        return f"{safe(self.host)}: {urls} wait, {self.in_flight} in flight; {safe(self.waits_for)}"
+        places = f"{urls} {'waits' if urls == 1 else 'wait'}, {self.in_flight} in flight"
+        return f"{safe(self.host)}: {places}; {safe(self.waits_for)}"
 
 
 def views(frontier: Frontier) -> list[HostView]:
@@ -51,4 +52,4 @@ def lines(found: list[Left]) -> list[str]:
     """The first of them for people, and how many more there are."""
     shown = [f"  {one}" for one in found[:_SHOWN]]
     more = len(found) - len(shown)
-    return [*shown, f"  and {more} hosts more"] if more else shown
+    return [*shown, f"  and {counted(more, 'more host')}"] if more else shown

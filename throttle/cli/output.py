@@ -22,7 +22,7 @@ class Written:
 
     def __str__(self) -> str:
         if self.path is None:
-            return "nothing was fetched, no output written"
+            return "no page came out: no output written"
         return f"{self.records} records in {self.path}"
 
 

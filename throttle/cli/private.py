@@ -1,14 +1,17 @@
 """Runs the private service for one command, and puts everything away whatever happens."""
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from throttle.cli.interrupts import Interrupted, Interrupts
+from throttle.crawl.page import load_on_page
 from throttle.errors import ArchiveError
 from throttle.ops.service import Service
+from throttle.settings import Settings
 
 
 @contextmanager
@@ -58,3 +61,21 @@ def workplace(named: Path | None, interrupts: Interrupts) -> Iterator[Path]:
         if not keep:
             with interrupts.ignored():
                 shutil.rmtree(made, ignore_errors=True)
+
+
+def require_on_page(settings: Settings) -> None:
+    """Raises `SettingsError` unless the user's function is found from here, as workers do."""
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        load_on_page(settings.on_page, settings.product)
+    finally:
+        sys.path.remove(here)
+
+
+def kept_logs(logs: Path) -> Path:
+    """A copy of `logs` that stays when the workplace is removed."""
+    kept = Path(tempfile.mkdtemp(prefix="throttle-logs-"))
+    if logs.is_dir():
+        shutil.copytree(logs, kept, dirs_exist_ok=True)
+    return kept

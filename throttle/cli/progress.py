@@ -2,6 +2,8 @@
 
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -44,6 +46,15 @@ class CrawlProgress:
         trace: TracebackType | None,
     ) -> None:
         self._live.stop()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Within it the line is off the screen: what is printed stands on lines of its own."""
+        self._live.stop()
+        try:
+            yield
+        finally:
+            self._live.start()
 
     def stage(self, text: str) -> None:
         """What is being done now."""

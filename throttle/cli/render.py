@@ -2,6 +2,7 @@
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -17,9 +18,9 @@ _WIDE = 4000
 """Columns where nobody looks on: a script wants one line per row."""
 
 
-def console() -> Console:
-    """Where tables go: as wide as the terminal, or as wide as it takes when that is a file."""
-    width = None if sys.stdout.isatty() else _WIDE
+def console(piped: int = _WIDE) -> Console:
+    """Where tables go: as wide as the terminal, or `piped` columns when that is a file."""
+    width = None if sys.stdout.isatty() else piped
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
@@ -34,6 +35,32 @@ def table(
         made.add_column(name, justify="right" if numbers else "left", overflow="fold")
     for row in kept:
         made.add_row(*(Text(cell) for cell in row))
+    return made
+
+
+def ledger(
+    columns: Sequence[str],
+    rows: Iterable[tuple[Sequence[object], str]],
+    note: str,
+    width: int,
+) -> Text:
+    """Rows of figures, each with a note on lines of its own beneath, for a narrow terminal."""
+    kept = [([_shown(cell) for cell in row], _shown(words)) for row, words in rows]
+    widths = [
+        max(len(name), *(len(row[place]) for row, _ in kept), 0)
+        for place, name in enumerate(columns)
+    ]
+
+    def line(cells: Sequence[str]) -> str:
+        first = cells[0].ljust(widths[0])
+        rest = (cell.rjust(size) for cell, size in zip(cells[1:], widths[1:], strict=True))
+        return "  ".join((first, *rest)).rstrip()
+
+    made = Text(line(columns) + "\n", style="bold")
+    for row, words in kept:
+        folded = textwrap.wrap(f"{note} {words}", max(20, width - 4))
+        made.append("\n".join((line(row), *(f"    {part}" for part in folded), "")), "not bold")
+    made.rstrip()
     return made
 
 

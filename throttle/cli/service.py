@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import shlex
 import signal
 import sys
 import time
@@ -15,14 +16,14 @@ from celery import Celery
 from throttle.cli.interrupts import Interrupts
 from throttle.cli.left import left, lines
 from throttle.cli.parameters import duration, json_option
-from throttle.cli.private import running
+from throttle.cli.private import require_on_page, running
 from throttle.cli.progress import CrawlProgress
 from throttle.cli.render import print_json
 from throttle.durations import format_duration
 from throttle.frontier.bundle import Frontier
 from throttle.frontier.census import Totals
 from throttle.ops.draining import readings
-from throttle.ops.service import Service
+from throttle.ops.service import Service, for_another_process
 from throttle.settings import Settings, load
 from throttle.wiring import require_identity, run_dispatcher
 
@@ -64,11 +65,12 @@ def up(data_dir: Path, workers: int) -> None:
     """Run the whole service on this machine until Ctrl-C, without servers to prepare.
 
     It brings its own RabbitMQ and Redis, beat, a dispatcher and workers, on free ports of
-    loopback, and prints what to set in another terminal. All is kept in --data-dir: started
-    again, it goes on where it stopped.
+    loopback, and prints the lines that another terminal needs, for throttlectl or for one more
+    worker. All is kept in --data-dir: started again, it goes on where it stopped.
     """
     settings = load()
     require_identity(settings)
+    require_on_page(settings)
     service = Service(data_dir, settings, workers=workers)
     with (
         Interrupts() as interrupts,
@@ -76,8 +78,9 @@ def up(data_dir: Path, workers: int) -> None:
         running(service, interrupts, progress.stage, in_order=True),
         interrupts.patient(),
     ):
-        click.echo(f"export THROTTLE_REDIS_URL={service.settings.redis_url}")
-        click.echo(f"export THROTTLE_BROKER_URL={service.settings.broker_url}")
+        with progress.aside():
+            for name, value in for_another_process(service.settings).items():
+                click.echo(f"export {name}={shlex.quote(value)}")
         progress.note(f"ready; logs are in {service.logs}; Ctrl-C ends it")
         _serve(service, interrupts, progress)
 

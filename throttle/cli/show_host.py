@@ -42,6 +42,9 @@ def show_host(host: str, as_json: bool) -> None:
     if view.robots:
         out.print()
         out.print(_origins(view))
+    if view.robots_fault:
+        out.print()
+        out.print(facts({"robots.txt": view.robots_fault}))
     if cases:
         out.print()
         rows = [(case.kind, case.opened_at, case.reason) for case in cases]
@@ -122,7 +125,7 @@ def _origins(view: HostView) -> object:
         [
             (
                 origin,
-                record.state,
+                "address refused" if record.is_undialled else record.state,
                 utc(record.until_s) if record.until_s else "-",
                 record.failures,
                 format_duration(record.crawl_delay_s) if record.crawl_delay_s else "-",
@@ -138,7 +141,7 @@ def _ends(view: HostView, at_s: float) -> str:
 
 def _next_start(view: HostView) -> str:
     if view.ready_at_s is None:
-        return "not set: something else must come first"
+        return "—, see waits for"
     left_s = view.ready_at_s - view.now_s
     return f"in {format_duration(left_s)}" if left_s > 0 else "now"
 

@@ -1,7 +1,7 @@
 """Commands that look at the whole service: status, audit, doctor."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +18,8 @@ from throttle.frontier.census import Count
 from throttle.ops.health import Check, State, examine
 from throttle.settings import load
 
+_PIPED = 100
+"""Columns of doctor's table where no terminal says: a person reads it there, too."""
 _STATE_STYLES = {State.OK: "green", State.WARN: "yellow", State.FAULT: "red"}
 
 
@@ -80,9 +82,11 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 
 def _status(frontier: Frontier) -> dict[str, Any]:
     totals, ages = frontier.census.totals(), frontier.census.ages()
+    kinds = frontier.cases.count_by_kind()
     return {
         **asdict(totals),
-        "open_cases": frontier.cases.count_open(),
+        "open_cases": sum(kinds.values()),
+        "open_case_kinds": kinds,
         "generation": frontier.generations.number(),
         "generations": [asdict(one) for one in frontier.generations.ended()],
         "last_issue_age": ages.get("issuer"),
@@ -114,7 +118,7 @@ def _status_table(now: dict[str, Any]) -> Group:
         "refused": now["refused"],
         "dead": now["dead"],
         "turned away": f"{now['full']:,} (a bound of their host)",
-        "open cases": f"{now['open_cases']:,} (throttlectl cases list)" if now["open_cases"] else 0,
+        "open cases": _open_cases(now["open_case_kinds"]),
         "too early": f"{now['early']:,} (given back by the start gate)",
     }
     outcomes = [
@@ -126,6 +130,11 @@ def _status_table(now: dict[str, Any]) -> Group:
     if outcomes:
         parts += [Text(), table(("outcome", "times"), outcomes)]
     return Group(*parts)
+
+
+def _open_cases(kinds: Mapping[str, int]) -> str:
+    found = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
+    return f"{found} (throttlectl cases list)" if found else "0"
 
 
 def _watch(frontier: Frontier, every_s: float, *, as_json: bool) -> None:
@@ -161,7 +170,7 @@ def _print_checks(checks: list[Check]) -> None:
     )
     for row, check in zip(made.rows, checks, strict=True):
         row.style = "" if check.state is State.OK else _STATE_STYLES[check.state]
-    console().print(made)
+    console(piped=_PIPED).print(made)
 
 
 COMMANDS = (status, audit, doctor)

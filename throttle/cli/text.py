@@ -18,5 +18,10 @@ def safe(text: str, longest: int = LONGEST) -> str:
     return text if len(text) <= longest else text[: longest - 1] + _DOTS
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 URL`, `1,200 URLs`; `many` is the plural where it takes more than an s."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")

@@ -98,6 +98,14 @@ def refusal(address: Address, allow_nets: Sequence[Network] = ()) -> str | None:
     return None
 
 
+def remedy(address: Address) -> str:
+    """The setting that lets `address` be dialled: the network that is refused, no wider."""
+    refused = _REFUSED_V4 if isinstance(address, IPv4Address) else _REFUSED_V6
+    alone = ipaddress.ip_network(address)
+    net = next((net for net, _ in refused if address in net), alone)
+    return f"if it is your own, set THROTTLE_ALLOW_NETS={net}"
+
+
 def look_up(host: str, port: int) -> list[str]:
     """The addresses that the system's resolver (`getaddrinfo`) gives for `host`, in its order."""
     return _spelled(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
@@ -146,10 +154,11 @@ class Resolver:
 
     def _checked(self, host: str, addresses: list[str]) -> list[str]:
         for address in addresses:
-            reason = refusal(ipaddress.ip_address(address), self._allow_nets)
+            number = ipaddress.ip_address(address)
+            reason = refusal(number, self._allow_nets)
             if reason:
                 shown = address if address == host else f"{host[:80]!r} is {address}"
-                raise AddressRefused(f"address refused: {shown}, {reason}")
+                raise AddressRefused(f"address refused: {shown}, {reason}", remedy=remedy(number))
         return addresses
 
     def _without_dns(self, host: str, port: int) -> list[str]:

@@ -1,13 +1,20 @@
 """Closing a visit: what came of the URL, and what its answer does to the host's pace."""
 
+import logging
 from collections.abc import Callable
 from datetime import datetime
 
 from throttle.durations import format_duration
+from throttle.frontier.cases import ADDRESS
 from throttle.frontier.paces import decode_pace
 from throttle.frontier.startgate import PaceChange, Started, StartGate
 from throttle.model import Case, Outcome, Says
+from throttle.outcome import ADDRESS_REFUSED
 from throttle.pace import Decision, Limits, Seen, observe
+
+_log = logging.getLogger("throttle.visit")
+
+_MOST_TOLD = 10_000
 
 
 class Closing:
@@ -25,6 +32,7 @@ class Closing:
         self._limits = limits
         self._chance = chance
         self._now = now
+        self._told: set[tuple[str, str]] = set()
 
     def close(
         self,
@@ -39,12 +47,27 @@ class Closing:
         `wire_s` and `ended_s` are Redis time. False when the grant was over.
         """
         pace = started.pace
+        case = self._refused_address(started, outcome)
         while True:
             change = self._change(started, outcome, pace, wire_s, ended_s)
-            finished = self._gate.finish(started, outcome, wire_s, change)
+            finished = self._gate.finish(started, outcome, wire_s, change, case)
             if finished.conflict is None:
                 return finished.closed
             pace = finished.conflict
+
+    def _refused_address(self, started: Started, outcome: Outcome) -> Case | None:
+        """A case where the guard refused the host's address; it is logged once per address."""
+        if not outcome.reason.startswith(f"{ADDRESS_REFUSED}: "):
+            return None
+        told = (started.key, outcome.reason)
+        if told not in self._told:
+            if len(self._told) >= _MOST_TOLD:
+                self._told.clear()
+            self._told.add(told)
+            _log.warning("%s: %s", *told)
+        reason = f"{outcome.reason}; then: throttlectl refused retry {started.key}"
+        opened_at = self._now().isoformat(timespec="seconds")
+        return Case(ADDRESS, started.key, started.entry.url, reason, opened_at)
 
     def _change(
         self,

@@ -170,7 +170,7 @@ class Fetcher:
         connection = self._pool(proxy, call).create_connection(request.url.origin)
         try:
             answer = connection.handle_request(request)
-            body = self._body_of(answer, call)
+            body = _body_of(answer, call, self._body_limit)
             ended_at_s = self._clock()
         finally:
             connection.close()
@@ -203,31 +203,6 @@ class Fetcher:
             network_backend=dialler,
         )
 
-    def _body_of(self, answer: httpcore.Response, call: Call) -> Body:
-        """An error's status and headers count (its Retry-After!) though its body is unusable."""
-        if answer.status < 400:
-            return self._read_body(answer, call)
-        try:
-            body = self._read_body(answer, call)
-            body.decoded()
-        except (FetchError, httpcore.NetworkError, httpcore.ProtocolError):
-            return Body("", self._body_limit)
-        return body
-
-    def _read_body(self, answer: httpcore.Response, call: Call) -> Body:
-        if answer.status == 101:
-            raise FetchError("bad HTTP: 101 without having been asked")
-        headers = _text(answer.headers)
-        codings = [value for name, value in headers if name.lower() == "content-encoding"]
-        body = Body(", ".join(codings), self._body_limit)
-        promised = next((v for name, v in headers if name.lower() == "content-length"), "0")
-        if promised.isdecimal() and int(promised[:20]) > self._body_limit:
-            raise body.too_large()
-        for piece in answer.iter_stream():
-            body.feed(piece)
-            call.left_s()
-        return body
-
 
 _HTTPCORE_ERRORS = (
     httpcore.NetworkError,
@@ -235,6 +210,33 @@ _HTTPCORE_ERRORS = (
     httpcore.ProxyError,
     httpcore.UnsupportedProtocol,
 )
+
+
+def _body_of(answer: httpcore.Response, call: Call, limit: int) -> Body:
+    """An error's status and headers count (its Retry-After!) though its body is unusable."""
+    if answer.status < 400:
+        return _read_body(answer, call, limit)
+    try:
+        body = _read_body(answer, call, limit)
+        body.decoded()
+    except (FetchError, httpcore.NetworkError, httpcore.ProtocolError):
+        return Body("", limit)
+    return body
+
+
+def _read_body(answer: httpcore.Response, call: Call, limit: int) -> Body:
+    if answer.status == 101:
+        raise FetchError("bad HTTP: 101 without having been asked")
+    headers = _text(answer.headers)
+    codings = [value for name, value in headers if name.lower() == "content-encoding"]
+    body = Body(", ".join(codings), limit)
+    promised = next((v for name, v in headers if name.lower() == "content-length"), "0")
+    if promised.isdecimal() and int(promised[:20]) > limit:
+        raise body.too_large()
+    for piece in answer.iter_stream():
+        body.feed(piece)
+        call.left_s()
+    return body
 
 
 def _text(headers: Iterable[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:

@@ -7,14 +7,17 @@ from datetime import datetime
 
 from throttle.crawl.archive import WarcArchive
 from throttle.crawl.fetcher import Fetcher
-from throttle.crawl.page import Found, OnPage, Page
+from throttle.crawl.page import Found, OnPage, Page, checked
 from throttle.errors import AddressRefused, FetchError, InvalidURL
 from throttle.frontier.startgate import Started
 from throttle.model import Candidate, End, Observation, Outcome, Response
-from throttle.outcome import judge
+from throttle.outcome import ADDRESS_REFUSED, judge
 from throttle.urls import canonical
 
 _log = logging.getLogger("throttle.reading")
+
+ON_PAGE_FAILED = "on_page failed"
+"""The outcome of a page for which the user's code failed."""
 
 MAX_HOPS = 10
 """Redirects in a row that are followed, each at its own host's token."""
@@ -49,7 +52,7 @@ class Reading:
     def failed(self, started: Started, error: FetchError) -> Outcome:
         """No answer came."""
         if isinstance(error, AddressRefused):
-            return Outcome(End.REFUSED, "address refused", error.reason)
+            return Outcome(End.REFUSED, ADDRESS_REFUSED, error.told)
         return self._judged(Observation(error=error.reason, tries=started.entry.tries))
 
     def answered(self, started: Started, response: Response) -> Outcome:
@@ -74,12 +77,12 @@ class Reading:
     def _handled(self, started: Started, response: Response, outcome: Outcome) -> Outcome:
         entry = started.entry
         try:
-            found = self._on_page(Page(entry.url, entry.depth, response))
-        except Exception as error:  # noqa: BLE001 - user code may raise anything
+            found = checked(self._on_page(Page(entry.url, entry.depth, response)), entry.url)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - user code may raise anything
             # It ends its page, with the reason, and no other.
             _log.exception("on_page failed for %s", entry.url)
             reason = f"{type(error).__name__}: {error}"[:300]
-            return replace(outcome, end=End.DEAD, name="on_page failed", reason=reason)
+            return replace(outcome, end=End.DEAD, name=ON_PAGE_FAILED, reason=reason)
         self._store(response, found)
         self._discover([self._candidate(url, entry.depth + 1, 0) for url in found.links])
         return outcome

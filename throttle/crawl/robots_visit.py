@@ -41,9 +41,9 @@ class RobotsVisit:
         named = f"HTTP {response.status}"
         if response.status in _THROTTLED:
             wait_s = parse_retry_after(response.all_headers("retry-after"), self._now())
-            self._store(started, response.status, b"", wait_s or 0.0)
+            self._store(started, response.status, b"", wait_s or 0.0, fault=named)
             return Outcome(End.DONE, "robots", named, says=Says.THROTTLED, retry_after_s=wait_s)
-        self._store(started, response.status, response.body)
+        self._store(started, response.status, response.body, fault=named)
         return Outcome(End.DONE, "robots", named)
 
     def failed(self, started: Started, error: FetchError) -> Outcome:
@@ -53,10 +53,11 @@ class RobotsVisit:
         """
         if isinstance(error, AddressRefused) and not started.entry.hops:
             version = f"{started.now_s * 1e6:.0f}"
-            self._book.store_undialled(started.entry.origin, UNDIALLED_S, version)
-            return Outcome(End.DONE, "robots", error.reason)
-        self._store(started, None, b"")
-        return Outcome(End.DONE, "robots", error.reason)
+            fault = error.told
+            self._book.store_undialled(started.entry.origin, UNDIALLED_S, version, fault)
+            return Outcome(End.DONE, "robots", error.told)
+        self._store(started, None, b"", fault=error.told)
+        return Outcome(End.DONE, "robots", error.told)
 
     def _redirected(self, started: Started, location: str) -> Outcome:
         entry = started.entry
@@ -68,8 +69,9 @@ class RobotsVisit:
             target = canonical(location, entry.url)
         except InvalidURL as error:
             # Nowhere to go is no answer: nothing of the origin is fetched until there is one.
-            self._store(started, None, b"")
-            return Outcome(End.DONE, "robots", f"redirect: {error.reason}")
+            reason = f"redirect: {error.reason}"
+            self._store(started, None, b"", fault=reason)
+            return Outcome(End.DONE, "robots", reason)
         record = self._record(entry.origin)
         self._book.store(
             entry.origin,
@@ -83,13 +85,24 @@ class RobotsVisit:
         return Outcome(End.DONE, "robots", "redirect")
 
     def _store(
-        self, started: Started, status: int | None, body: bytes, at_least_s: float = 0.0
+        self,
+        started: Started,
+        status: int | None,
+        body: bytes,
+        at_least_s: float = 0.0,
+        *,
+        fault: str = "",
     ) -> None:
-        """An unreachable file keeps the crawl delay that was known: silence is no faster pace."""
+        """An unreachable file keeps the crawl delay that was known: silence is no faster pace.
+
+        `fault` is why, where it turns out that it cannot be had.
+        """
         origin = started.entry.origin
         record = self._record(origin)
         verdict = judge(status, body, self._product, record.failures, ttl_s=self._ttl_s)
         is_ok = verdict.state == "ok"
+        if started.entry.hops:
+            fault = f"redirect to {started.entry.url[:100]}: {fault}"
         delay_s = verdict.crawl_delay_s if is_ok else record.crawl_delay_s
         self._book.store(
             origin,
@@ -100,6 +113,7 @@ class RobotsVisit:
             version=f"{started.now_s * 1e6:.0f}" if is_ok else record.version,
             body=verdict.body,
             case=self._case(started, delay_s or 0.0) if is_ok else None,
+            fault="" if is_ok else fault,
         )
 
     def _case(self, started: Started, asked_s: float) -> Case | None:

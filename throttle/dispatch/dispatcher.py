@@ -5,12 +5,13 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+from throttle.dispatch.claiming import Claiming
 from throttle.dispatch.expiry import Expiry
 from throttle.dispatch.holding import Holding
 from throttle.dispatch.sink import Forwarding, Sink
 from throttle.errors import Fenced, FrontierError, ServerUnreachable
 from throttle.frontier.claims import Claims
-from throttle.frontier.leases import Owned
+from throttle.frontier.faults import FaultLog
 from throttle.model import Grant
 from throttle.tokens.agenda import Agenda
 from throttle.tokens.link import Link
@@ -20,15 +21,13 @@ from throttle.tokens.topology import token_queue
 _log = logging.getLogger("throttle.dispatcher")
 
 _LOOK_UP_S = 1.0
-_FULL_S = 0.02
 _FAULT_PAUSE_S = 0.5
 
 
 class Dispatcher:
     """Forwards URLs whose hosts may go. One process may hold all partitions, or share them.
 
-    `max_in_flight` bounds the open grants of all partitions, `batch` the hosts of one round.
-    `new_nonce` gives a text that no other claim ever used, `prepare` declares the crawl queue.
+    `links` are those of `puller` and `sink`; `prepare` declares the crawl queue.
     """
 
     def __init__(
@@ -40,9 +39,8 @@ class Dispatcher:
         *,
         agenda: Agenda,
         links: Sequence[Link],
-        max_in_flight: int,
-        batch: int,
-        new_nonce: Callable[[], str],
+        claiming: Claiming,
+        expiry: Expiry,
         prepare: Callable[[], Awaitable[None]],
     ) -> None:
         self._claims = claims
@@ -51,12 +49,10 @@ class Dispatcher:
         self._links = links
         self._puller = puller
         self._sink = sink
-        self._max_in_flight = max_in_flight
-        self._batch = batch
-        self._new_nonce = new_nonce
+        self._claiming = claiming
+        self._expiry = expiry
         self._prepare = prepare
-        self._open: dict[int, int] = {}
-        self._expiry = Expiry(claims, holding)
+        self._faults = FaultLog(_log)
         self._stopping = False
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -70,6 +66,7 @@ class Dispatcher:
         try:
             while not self._stopping:
                 await self._guarded_round()
+                self._faults.look()
         finally:
             keeper.cancel()
             bell.cancel()
@@ -89,7 +86,7 @@ class Dispatcher:
                 return
             for partition in await self._expiry.close_due(_now()):
                 self._agenda.ring(partition)
-            grants = await self._claim()
+            grants = await self._claiming.claim()
             if grants:
                 await self._forward(await self._pull(grants))
             else:
@@ -98,7 +95,7 @@ class Dispatcher:
             _log.warning("%s; standing by", fault)
             self._holding.drop()
         except (ServerUnreachable, FrontierError) as fault:
-            _log.error("%s", fault)
+            self._faults.tell(fault)
             await self._after_fault()
 
     async def _may_work(self) -> bool:
@@ -108,27 +105,10 @@ class Dispatcher:
             return False
         for link in self._links:
             if not await link.ready(_LOOK_UP_S):
+                what = f"takes no messages ({link.blocked})" if link.blocked else "is not connected"
+                self._faults.tell(f"RabbitMQ at {link.peer} {what}; nothing is claimed until then")
                 return False
         return True
-
-    async def _claim(self) -> list[Grant]:
-        now = _now()
-        due = [self._holding.owned[p] for p in self._agenda.due(self._holding.owned, now)]
-        if not due:
-            return []
-        room = self._max_in_flight - sum(self._open.get(p, 0) for p in self._holding.owned)
-        if room <= 0:
-            await asyncio.sleep(_FULL_S)
-            due = list(self._holding.owned.values())
-        claimed = await asyncio.to_thread(
-            self._claims.claim, _shares(due, max(0, min(room, self._batch))), self._new_nonce()
-        )
-        now = _now()
-        for part in claimed:
-            self._agenda.put(part.partition, now, part.next_ready_s)
-            self._expiry.note(part.partition, now, part.next_expiry_s)
-            self._open[part.partition] = part.open_grants
-        return [grant for part in claimed for grant in part.grants]
 
     async def _pull(self, grants: list[Grant]) -> list[Grant]:
         """Spends a token for each grant; those without one go back to the frontier."""
@@ -154,11 +134,7 @@ class Dispatcher:
             if answer is Forwarding.RETURNED
         ]
         if returned:
-            _log.error(
-                "RabbitMQ took %d of %d messages; is the crawl queue there, and not full?",
-                len(grants) - len(returned),
-                len(grants),
-            )
+            self._faults.tell("RabbitMQ gives messages back; is the crawl queue there, not full?")
             await asyncio.to_thread(self._claims.release, returned)
             await self._prepare()
             await asyncio.sleep(_FAULT_PAUSE_S)
@@ -178,9 +154,3 @@ class Dispatcher:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _shares(due: list[Owned], room: int) -> list[tuple[Owned, int]]:
-    """Divides `room` evenly, the first partitions taking the remainder."""
-    each, more = divmod(room, len(due))
-    return [(one, each + (place < more)) for place, one in enumerate(due)]

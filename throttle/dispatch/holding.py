@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from throttle.errors import FrontierError, ServerUnreachable
 from throttle.frontier.claims import Claims
+from throttle.frontier.faults import FaultLog, Standby
 from throttle.frontier.leases import Leases, Owned
 
 _log = logging.getLogger("throttle.dispatcher")
@@ -31,6 +32,8 @@ class Holding:
         self._renew_s = renew_s
         self._on_gain = on_gain
         self._pulse = pulse
+        self._faults = FaultLog(_log)
+        self._standby = Standby(_log)
         self.owned: dict[int, Owned] = {}
 
     async def keep(self) -> None:
@@ -39,7 +42,8 @@ class Holding:
             try:
                 await self._renew()
             except (ServerUnreachable, FrontierError) as fault:
-                _log.warning("cannot renew the leases: %s", fault)
+                self._faults.tell(f"cannot renew the leases: {fault}")
+            self._faults.look()
             await asyncio.sleep(self._renew_s)
 
     def drop(self) -> None:
@@ -59,6 +63,7 @@ class Holding:
 
     async def _renew(self) -> None:
         held = await asyncio.to_thread(self._leases.renew)
+        self._standby.note(held, self._leases.others)
         new = [one for one in held if one.is_new]
         if new:
             count = await asyncio.to_thread(self._claims.recover, new, own_too=False)

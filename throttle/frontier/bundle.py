@@ -1,8 +1,5 @@
 """The frontier in Redis as one process uses it: its parts, built from the settings."""
 
-import os
-import socket
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +12,7 @@ from throttle.frontier.hosts import Hosts
 from throttle.frontier.intake import Bounds, Intake
 from throttle.frontier.keys import Keys
 from throttle.frontier.leases import Leases
+from throttle.frontier.process import process_name
 from throttle.frontier.rules import RobotsBook
 from throttle.frontier.scripts import Scripts, connect
 from throttle.frontier.seen import Seen
@@ -121,8 +119,3 @@ class Frontier:
     def listener(self, role: str, on_wake: Callable[[int | None], object]) -> WakeListener:
         """A thread that hears the wake-ups of a role."""
         return WakeListener(self.scripts.client, self.keys, role, on_wake)
-
-
-def process_name() -> str:
-    """A name that no other process ever has: machine, process id, and a random part."""
-    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}"

@@ -1,6 +1,7 @@
 """Cases: what a person should look at, one open per host and kind, and how each was closed."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,9 @@ from throttle.model import Case
 
 REFUSED = "refused"
 """The kind of case that stops its host."""
+
+ADDRESS = "address_refused"
+"""The kind of case of a host whose address may not be dialled."""
 
 _AT_ONCE = 500
 
@@ -61,6 +65,14 @@ class Cases:
         """How many cases are open."""
         names = [self._keys.named(p, "cases")[0] for p in range(self._keys.partitions)]
         return sum(self._scripts.read([("HLEN", name) for name in names]))
+
+    def count_by_kind(self) -> dict[str, int]:
+        """How many cases of each kind are open, by name."""
+        names = [self._keys.named(p, "cases")[0] for p in range(self._keys.partitions)]
+        kinds: Counter[str] = Counter()
+        for fields in self._scripts.read([("HKEYS", name) for name in names]):
+            kinds.update(field.decode().partition(" ")[0] for field in fields)
+        return dict(sorted(kinds.items()))
 
     def close(
         self, host: str, kind: str, *, who: str, why: str, closed_at: str, resume: bool

@@ -10,7 +10,6 @@ from throttle.frontier.entries import decode
 from throttle.frontier.keys import Keys
 from throttle.frontier.leases import Leases, Owned
 from throttle.frontier.scripts import Call, Scripts
-from throttle.frontier.startgate import WORKER_SILENCE_S
 from throttle.frontier.units import from_now, us_up
 from throttle.model import Grant, GrantKind
 
@@ -21,7 +20,8 @@ _EXPIRED_PER_CALL = 1000
 class Claimed:
     """What one partition gave: grants, and when it wants to be asked again (seconds from now).
 
-    `next_ready_s` and `next_expiry_s` are None where nothing is scheduled; `open_grants` counts
+    `next_ready_s` and `next_expiry_s` are None where nothing is scheduled; the former is negative
+    by how long a host that may go has been waiting for room. `open_grants` counts
     all grants of the partition, these included.
     """
 
@@ -122,7 +122,6 @@ class Claims:
                     [
                         *self._keys.named(one.partition, "ready", "refill", "grants", "totals"),
                         self._leases.key(one.partition),
-                        *self._keys.named(one.partition, "workers"),
                     ],
                     [
                         self._keys.prefix(one.partition),
@@ -130,7 +129,6 @@ class Claims:
                         one.epoch,
                         self._max_tries,
                         _EXPIRED_PER_CALL,
-                        us_up(WORKER_SILENCE_S),
                     ],
                 )
                 for one in owned
@@ -162,7 +160,7 @@ def _claimed(partition: int, reply: list[Any]) -> Claimed:
     return Claimed(
         partition,
         tuple(_grants(rows)),
-        from_now(next_ready, now),
+        _overdue(next_ready, now),
         from_now(next_expiry, now),
         open_grants,
     )
@@ -183,3 +181,7 @@ def _grants(rows: list[bytes]) -> list[Grant]:
         )
         for i in range(0, len(rows), 4)
     ]
+
+
+def _overdue(at_us: int, now_us: int) -> float | None:
+    return None if at_us < 0 else (at_us - now_us) / 1e6

@@ -1,4 +1,4 @@
-"""URLs that came to a bad end: listed with the reason, and the dead ones tried again."""
+"""URLs that came to a bad end: listed with the reason, and tried again."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -46,29 +46,33 @@ class Ends:
                 yield from (_ended(key, line) for line in lines)
 
     def retry_dead(self, hosts: Iterable[str], most: int | None = None) -> int:
-        """Lets dead URLs of `hosts` wait again, the oldest first, their tries forgotten.
+        """Lets dead URLs of `hosts` wait again, as `retry` does."""
+        return self.retry("dead", hosts, most)
 
-        At most `most` in all; one that dies again meanwhile is not tried twice. How many there
+    def retry(self, end: EndList, hosts: Iterable[str], most: int | None = None) -> int:
+        """Lets URLs of `hosts` that ended so wait again, the oldest first, their tries forgotten.
+
+        At most `most` in all; one that ends so again meanwhile is not tried twice. How many there
         were.
         """
         revived = 0
-        for key, length in self._lengths("dead", hosts):
+        for key, length in self._lengths(end, hosts):
             wanted = length if most is None else min(length, most - revived)
             while wanted > 0:
-                number = self._revive(key, min(wanted, _URLS_AT_ONCE))
+                number = self._revive(end, key, min(wanted, _URLS_AT_ONCE))
                 if number == 0:
                     break
                 revived += number
                 wanted -= number
         return revived
 
-    def _revive(self, key: str, most: int) -> int:
+    def _revive(self, end: EndList, key: str, most: int) -> int:
         partition = self._keys.partition_of(key)
         return int(
             self._scripts.run(
                 "revive",
                 self._keys.named(partition, "ready", "refill", "totals"),
-                [self._keys.prefix(partition), key, most],
+                [self._keys.prefix(partition), key, most, end],
             )
         )
 

@@ -53,6 +53,7 @@ class HostView:
     robots: dict[str, RobotsRecord]
     blocked_by: BlockedBy | None = None
     held_until_s: float = 0.0
+    robots_fault: str = ""
 
     @property
     def depth(self) -> int:
@@ -278,4 +279,5 @@ def _view(key: str, reply: list[bytes]) -> HostView:
         robots=robots,
         blocked_by=BlockedBy(texts["blocked_by"].decode()) if texts.get("blocked_by") else None,
         held_until_s=number("hold_us") / 1e6,
+        robots_fault=(texts.get("robots_fault") or b"").decode(errors="backslashreplace"),
     )

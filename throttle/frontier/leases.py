@@ -27,10 +27,16 @@ class Leases:
         self._role = role
         self._ttl_us = us_down(ttl_s)
         self.holder = holder
+        self.others: tuple[str, ...] = ()
 
     def renew(self) -> list[Owned]:
-        """The partitions held now; those of a silent holder are taken over. One round trip."""
+        """The partitions held now; those of a silent holder are taken over. One round trip.
+
+        Who holds the rest is in `others` then.
+        """
         replies = self._run("take")
+        names = {holder.decode() for epoch, _, holder in replies if epoch == b"0"}
+        self.others = tuple(sorted(names))
         return [
             Owned(partition, epoch.decode(), new == b"1")
             for partition, (epoch, new, _) in enumerate(replies)

@@ -67,11 +67,14 @@ class RobotsBook:
         return {o: RobotsRecord.decode(r) for o, r in zip(wanted, replies, strict=True)}
 
     def in_force(self, origins: Iterable[str]) -> dict[str, RobotsRules]:
-        """The rules of those origins whose robots.txt is known; the others are left out."""
+        """The rules of those origins whose robots.txt is known; the others are left out.
+
+        So are those whose address may not be dialled: a setting may change that at any time.
+        """
         return {
             origin: self.rules(origin, record)
             for origin, record in self.records(origins).items()
-            if record.version != "0"
+            if record.version != "0" and not record.is_undialled
         }
 
     def rules(self, origin: str, record: RobotsRecord) -> RobotsRules:
@@ -102,10 +105,12 @@ class RobotsBook:
         version: str,
         body: bytes = b"",
         case: Case | None = None,
+        fault: str = "",
     ) -> None:
         """Puts `body` in force for `valid_s` seconds, or notes that it is `unreachable`/`asked`.
 
         `crawl_delay_s` is what the file asks for; the host's pace follows it up to the cap.
+        `fault` says why it cannot be had; it is shown with the host until a file is in force.
         """
         key = politeness_key(origin)
         partition = self._keys.partition_of(key)
@@ -124,16 +129,18 @@ class RobotsBook:
                 body,
                 us_down(self.crawl_delay_cap_s),
                 encode_case(case) if case else "",
+                " ".join(fault.split()),
             ],
         )
 
-    def store_undialled(self, origin: str, valid_s: float, version: str) -> None:
+    def store_undialled(self, origin: str, valid_s: float, version: str, fault: str = "") -> None:
         """Notes for `valid_s` seconds that the address of `origin` may not be dialled.
 
         Everything is disallowed then, as long as nobody knows what its robots.txt says.
         """
         body = b"User-agent: *\nDisallow: /\n"
-        self.store(origin, "ok", valid_s, version=_UNDIALLED + version, body=body)
+        version = _UNDIALLED + version
+        self.store(origin, "ok", valid_s, version=version, body=body, fault=fault)
 
     def chase(self, target: Entry) -> None:
         """Queues a redirected robots.txt at the host it leads to, where it pays its token."""

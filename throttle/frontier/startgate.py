@@ -7,12 +7,10 @@ from throttle.frontier.entries import decode
 from throttle.frontier.keys import Keys
 from throttle.frontier.paces import encode_case, encode_pace
 from throttle.frontier.rules import RobotsRecord
-from throttle.frontier.scripts import Call, Scripts
+from throttle.frontier.scripts import Scripts
 from throttle.frontier.units import us_up
 from throttle.model import Case, Entry, GrantKind, Outcome
 from throttle.pace import Decision
-
-WORKER_SILENCE_S = 6.0
 
 
 class Reply(StrEnum):
@@ -41,6 +39,14 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class Dropped:
+    """A message to drop, and why; for `HELD`, the worker that started the grant."""
+
+    reply: Reply
+    worker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PaceChange:
     """What an answer changes of its host's pace; made from the pace stored as `made_from`."""
 
@@ -60,15 +66,18 @@ class Finished:
 class StartGate:
     """The gate of one worker. Thread-safe. `start_ttl_s` bounds a started grant's life."""
 
-    def __init__(self, scripts: Scripts, keys: Keys, *, worker: str, start_ttl_s: float) -> None:
+    def __init__(
+        self, scripts: Scripts, keys: Keys, *, worker: str, start_ttl_s: float, max_tries: int = 5
+    ) -> None:
         self._scripts = scripts
         self._keys = keys
         self._worker = worker
         self._start_ttl_us = us_up(start_ttl_s)
+        self._max_tries = max_tries
 
     def start(
         self, grant_id: str, key: str, *, request: str, redelivered: bool
-    ) -> tuple[Reply, Started | None]:
+    ) -> Started | Dropped:
         """Shows a grant. `request` names this execution: asking again with it is harmless."""
         partition = self._keys.partition_of(key)
         word, *rest = self._scripts.run(
@@ -81,14 +90,14 @@ class StartGate:
                 self._worker,
                 "1" if redelivered else "0",
                 self._start_ttl_us,
-                us_up(WORKER_SILENCE_S),
+                key,
             ],
         )
         reply = Reply(word.decode())
         if reply is not Reply.GO:
-            return reply, None
+            return Dropped(reply, rest[0].decode() if rest else "")
         now_us, entry, kind, concurrency, record, pace = rest
-        return reply, Started(
+        return Started(
             grant_id,
             key,
             request,
@@ -117,8 +126,11 @@ class StartGate:
         outcome: Outcome,
         wire_s: float | None,
         change: PaceChange | None = None,
+        case: Case | None = None,
     ) -> Finished:
         """Closes the grant; `wire_s` is None when nothing was sent, `change` when nothing was said.
+
+        `case` is one to open without a change of the pace.
 
         Not closed without a conflict means that it was over already.
         """
@@ -135,24 +147,28 @@ class StartGate:
                 outcome.name,
                 " ".join(outcome.reason.split()),
                 us_up(outcome.delay_s),
-                *_pace_arguments(change),
+                *_pace_arguments(change, case),
             ],
         )
         return Finished(word == b"finished", rest[0] if word == b"conflict" else None)
 
-    def heartbeat(self) -> None:
-        """Says in every partition that this worker is alive; to be called every two seconds."""
-        self._scripts.run_many(
-            [
-                Call("heartbeat", self._keys.named(partition, "workers"), [self._worker])
-                for partition in range(self._keys.partitions)
-            ]
+    def bury(self, grant_id: str, key: str, *, worker: str) -> bool:
+        """Gives back the URL of a started grant whose `worker` is dead for certain."""
+        partition = self._keys.partition_of(key)
+        return bool(
+            self._scripts.run(
+                "bury",
+                self._keys.named(partition, "ready", "grants", "totals"),
+                [self._keys.prefix(partition), grant_id, worker, self._max_tries],
+            )
         )
 
 
-def _pace_arguments(change: PaceChange | None) -> list[str | bytes | int]:
+def _pace_arguments(change: PaceChange | None, case: Case | None) -> list[str | bytes | int]:
+    opened = change.case if change is not None and change.case is not None else case
+    kind, text = (opened.kind, encode_case(opened)) if opened is not None else ("", "")
     if change is None:
-        return ["", "", 0, 0, 0, "0", "", "", ""]
+        return ["", "", 0, 0, 0, "0", kind, text, ""]
     decision = change.decision
     return [
         change.made_from,
@@ -161,7 +177,7 @@ def _pace_arguments(change: PaceChange | None) -> list[str | bytes | int]:
         us_up(decision.breaker_s),
         decision.pace.opened,
         "1" if decision.refused_us else "0",
-        change.case.kind if change.case else "",
-        encode_case(change.case) if change.case else "",
+        kind,
+        text,
         decision.blocked_by or "",
     ]

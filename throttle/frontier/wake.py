@@ -7,6 +7,7 @@ from collections.abc import Callable
 import redis
 from redis.exceptions import RedisError
 
+from throttle.frontier.faults import FaultLog
 from throttle.frontier.keys import Keys
 
 _log = logging.getLogger("throttle.wake")
@@ -40,11 +41,12 @@ class WakeListener:
         self._thread.join(timeout=3)
 
     def _listen(self) -> None:
+        faults = FaultLog(_log)
         while not self._stopping.is_set():
             try:
                 self._hear()
             except (RedisError, OSError) as error:
-                _log.warning("no wake-ups from Redis for now (%s); trying again", error)
+                faults.tell(f"no wake-ups from Redis for now ({error}); trying again")
                 self._stopping.wait(_PAUSE_S)
 
     def _hear(self) -> None:

@@ -9,7 +9,7 @@ import socket
 import time
 from pathlib import Path
 
-from throttle.errors import LocalServerError
+from throttle.errors import DirectoryInUse, LocalServerError
 
 LOOPBACK = "127.0.0.1"
 _LOWEST_PORT = 10_000
@@ -38,7 +38,7 @@ class DirectoryLock:
     def acquire(self) -> None:
         """Make the directory (readable by its owner only) and lock it, if we do not hold it.
 
-        Raises `LocalServerError` when another service holds it or it cannot be written.
+        Raises `DirectoryInUse` when another service holds it or it cannot be written.
         """
         if self._fd is not None:
             return
@@ -46,7 +46,7 @@ class DirectoryLock:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             fd = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise LocalServerError(
+            raise DirectoryInUse(
                 f"cannot use the data directory {self.directory}: {error}; name one you may write"
             ) from error
         end_s = time.monotonic() + _ENDING_S
@@ -55,7 +55,7 @@ class DirectoryLock:
             # The children of a service that was killed hold it until the kernel has ended them.
             if _runs(holder) or time.monotonic() > end_s:
                 os.close(fd)
-                raise LocalServerError(
+                raise DirectoryInUse(
                     f"the data directory {self.directory} is in use by process {holder}; "
                     "stop that one or name another directory"
                 )

@@ -13,6 +13,7 @@ from pika import BasicProperties
 from throttle.durations import format_duration
 from throttle.errors import BrokerError, FrontierError, ServerUnreachable, SettingsError
 from throttle.frontier.bundle import Frontier
+from throttle.frontier.cases import ADDRESS
 from throttle.frontier.scripts import Scripts, connect
 from throttle.ops.waiting import SILENT_S
 from throttle.settings import Settings
@@ -121,12 +122,18 @@ def identity(settings: Settings) -> list[Check]:
     return checks
 
 
-def cases(number: int) -> Check:
-    """Whether something waits for a person: a host that refuses us stands still until then."""
-    if number == 0:
+def cases(kinds: Mapping[str, int]) -> Check:
+    """Whether something waits for a person, `kinds` being how many cases of each are open."""
+    if not kinds:
         return Check("cases", State.OK, "none open")
     remedy = "throttlectl cases list shows them, cases close HOST --why TEXT closes them"
-    return Check("cases", State.WARN, f"{number:,} open", remedy)
+    if ADDRESS in kinds:
+        remedy += (
+            f"; {ADDRESS}: set THROTTLE_ALLOW_NETS, start the workers again, then throttlectl"
+            " refused retry HOST"
+        )
+    found = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
+    return Check("cases", State.WARN, f"open: {found}", remedy)
 
 
 def _redis(settings: Settings) -> list[Check]:
@@ -225,7 +232,7 @@ async def _takes_messages(link: Link) -> Check:
 def _frontier(settings: Settings) -> list[Check]:
     frontier = Frontier(settings)
     try:
-        ages, open_cases = frontier.census.ages(), frontier.cases.count_open()
+        ages, open_cases = frontier.census.ages(), frontier.cases.count_by_kind()
     except ServerUnreachable:
         remedy = "make Redis reachable first"
         names = ("partitions", "cases", *(f"{name} alive" for name, _, _ in _ROLES))

@@ -149,6 +149,20 @@ def as_environment(settings: Settings) -> dict[str, str]:
     return {**variables, PREFIX + "CONFIG": os.devnull}
 
 
+def for_another_process(settings: Settings) -> dict[str, str]:
+    """The variables that one more process on this machine needs: what is not the default.
+
+    The servers and who crawls are always among them; paths are whole, for any folder.
+    """
+    fields = type(settings).model_fields
+    always = ("redis_url", "broker_url", "product", "contact")
+    given = {n: v for n, v in settings.model_dump().items() if v != fields[n].default}
+    wanted = {name: getattr(settings, name) for name in always} | given
+    for name in {"hosts_file", "archive"} & wanted.keys():
+        wanted[name] = str(Path(wanted[name]).absolute())
+    return {PREFIX + name.upper(): _as_text(value) for name, value in wanted.items()}
+
+
 def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` without our variables, for a child that finds this package."""
     kept = {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
@@ -161,7 +175,7 @@ def _as_text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return f"{value:.9f}"
+        return f"{value:.12f}".rstrip("0").rstrip(".")
     if isinstance(value, tuple):
         return " ".join(value)
     return str(value)

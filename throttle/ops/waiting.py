@@ -71,7 +71,8 @@ def _robots(view: HostView) -> str:
     origin, record = min(held.items(), key=lambda pair: pair[1].until_s)
     if record.state == "unreachable":
         again = _in(view, record.until_s, "asked for again")
-        return f"{origin}/robots.txt, which cannot be reached ({again})"
+        why = f": {view.robots_fault}" if view.robots_fault else ""
+        return f"{origin}/robots.txt, which cannot be had{why} ({again})"
     return f"the answer to {origin}/robots.txt"
 
 

@@ -32,13 +32,14 @@ class Agenda:
             self._due[partition] = now + min(LOOK_S, LOOK_S if after_s is None else after_s)
 
     def ring(self, partition: int | None) -> None:
-        """Makes a partition (None: all) due now and ends the sleep. In the loop's thread only."""
-        if partition is None:
-            self._rung.update(self._due)
-            self._due.clear()
-        else:
-            self._rung.add(partition)
-            self._due[partition] = 0.0
+        """Makes a partition (None: all) due now and ends the sleep. In the loop's thread only.
+
+        One that was due before stays due from then on: it is not put behind or before its turn.
+        """
+        now = asyncio.get_running_loop().time()
+        for one in list(self._due) if partition is None else [partition]:
+            self._rung.add(one)
+            self._due[one] = min(now, self._due.get(one, now))
         self._bell.set()
 
     async def sleep(self, partitions: Iterable[int], now: float, at_most_s: float) -> None:

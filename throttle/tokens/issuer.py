@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pika import BasicProperties
 
 from throttle.errors import BrokerError, Fenced, FrontierError, ServerUnreachable, UsageError
+from throttle.frontier.faults import FaultLog, Standby
 from throttle.frontier.leases import Leases, Owned
 from throttle.frontier.refill import Due, Refill
 from throttle.model import DueToken
@@ -49,6 +50,8 @@ class Issuer:
         self._pulse = pulse
         self._owned: dict[int, Owned] = {}
         self._renew_at = 0.0
+        self._faults = FaultLog(_log)
+        self._standby = Standby(_log)
         self.agenda = Agenda()
 
     async def run_for(self, seconds: float) -> None:
@@ -61,12 +64,17 @@ class Issuer:
                 _log.warning("%s; standing by", fault)
                 self._owned = {}
             except (ServerUnreachable, FrontierError) as fault:
-                _log.error("%s", fault)
+                self._faults.tell(fault)
                 await asyncio.sleep(_FAULT_PAUSE_S)
+            self._faults.look()
             now = self._now()
             if now >= until:
                 return
             await self.agenda.sleep(self._owned, now, max(0.0, min(until, self._renew_at) - now))
+
+    async def begin(self) -> None:
+        """Waits until RabbitMQ answers; raises `ServerUnreachable` when it does not."""
+        await self._link.open(self._publish_timeout_s)
 
     async def leave(self) -> None:
         """Gives the leases up and closes the link."""
@@ -100,6 +108,7 @@ class Issuer:
             return
         self._renew_at = now + self._renew_s
         held = {one.partition: one for one in self._leases.renew()}
+        self._standby.note(list(held.values()), self._leases.others)
         for partition in held.keys() - self._owned.keys():
             self.agenda.ring(partition)
         self._owned = held
@@ -161,7 +170,7 @@ class Issuer:
     def _put_off(self, wanted: list[tuple[Owned, DueToken]], faults: dict[str, str]) -> None:
         for owned, token in wanted:
             if token.key in faults:
-                _log.error("no token for %s: %s", token.key, faults[token.key])
+                self._faults.tell(f"no token for {token.key}: {faults[token.key]}")
                 self._refill.postpone(owned, [token.key], _FAULT_DELAY_S, faults[token.key])
 
     @staticmethod

@@ -5,7 +5,7 @@
 -- Reply 1, or 0 where there is no such open case, nor a stopped host to let go
 --
 -- A host whose case was closed without letting it go is let go by closing the case again. It
--- starts with a clean pace. Atomic; may be repeated: then it answers 0.
+-- starts with a clean pace. A host that was removed is just forgotten. Atomic; may be repeated: then it answers 0.
 --@include clock
 --@include wake
 --@include host
@@ -24,8 +24,10 @@ if lets_go then
   local ready_before = head_us(ready)
   redis.call('HDEL', record, 'refused', 'pace', 'opened', 'blocked_by')
   local host = host_load(prefix, key)
-  host.block_us, host.breaker_us = 0, 0
-  reschedule(ready, host, now)
-  wake_if_sooner(ready, ready_before, prefix .. 'wake:dispatch')
+  if not host.is_new then
+    host.block_us, host.breaker_us = 0, 0
+    reschedule(ready, host, now)
+    wake_if_sooner(ready, ready_before, prefix .. 'wake:dispatch')
+  end
 end
 return 1

@@ -1,12 +1,10 @@
 -- expire: closes the grants whose time is up; their URLs go back, or end `dead` after max tries.
 --
--- KEYS  1 ready  2 refill  3 grants  4 totals  5 lease  6 workers
+-- KEYS  1 ready  2 refill  3 grants  4 totals  5 lease
 -- ARGV  1 prefix  2 holder  3 epoch  4 max tries  5 most grants
---       6 how long a worker may be silent and still count as alive (us)
 -- Reply {'fenced'} | {'ok', grants closed, next expiry (us, -1: none), now (us)}
 --
--- A started grant under suspicion (its message was redelivered) is looked at early: while its
--- worker is alive it keeps its own expiry. Atomic; may be repeated.
+-- Atomic; may be repeated.
 --@include clock
 --@include fence
 --@include wake
@@ -15,9 +13,9 @@
 --@include lanes
 --@include grants
 
-local ready, grants, totals, workers = KEYS[1], KEYS[3], KEYS[4], KEYS[6]
+local ready, grants, totals = KEYS[1], KEYS[3], KEYS[4]
 local prefix, holder, epoch = ARGV[1], ARGV[2], ARGV[3]
-local max_tries, most, silence_us = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local max_tries, most = tonumber(ARGV[4]), tonumber(ARGV[5])
 if not owns(KEYS[5], holder, epoch) then
   return {'fenced'}
 end
@@ -26,12 +24,8 @@ local ready_before = head_us(ready)
 local closed = 0
 for _, id in ipairs(redis.call('ZRANGE', grants, '-inf', now, 'BYSCORE', 'LIMIT', 0, most)) do
   local grant = grant_load(prefix, id)
-  local last_seen = grant and grant.suspect
-                    and tonumber(redis.call('ZSCORE', workers, grant.worker) or 0)
   if not grant then
     redis.call('ZREM', grants, id)
-  elseif last_seen and last_seen > now - silence_us and grant.until_us > now then
-    redis.call('ZADD', grants, grant.until_us, id)
   else
     local host = host_load(prefix, grant.key)
     if grant.state == 'started' then

@@ -2,7 +2,8 @@
 --
 -- KEYS  1 ready  2 refill  3 grants  4 totals
 -- ARGV  1 prefix  then per grant: id, 'token' (its token was spent) | 'empty' (there was none:
---       the belief in tokens was wrong, and the bucket is put up for refill at once)
+--       the belief in tokens was wrong, and the bucket is put up for refill, at once the
+--       first time, then after growing pauses up to its interval)
 -- Reply number of grants released (one that was started or is gone is left alone)
 --
 -- Atomic: a URL is either in its grant or in its list. May be repeated. Needs no fence: it only
@@ -27,7 +28,11 @@ for i = 2, #ARGV, 2 do
     grant_give_back(totals, host, grant, grant.entry)
     if ARGV[i + 1] == 'empty' then
       host.tokens = 0
-      redis.call('ZADD', refill, now, grant.key)
+      host.empties = host.empties + 1
+      -- The first time RabbitMQ has just lost it; time after time, something else takes the tokens.
+      local doubled = 100000 * 2 ^ math.min(host.empties - 2, 20)
+      local pause = host.empties > 1 and math.min(host.interval_us, doubled) or 0
+      redis.call('ZADD', refill, now + pause, grant.key)
     end
     reschedule(ready, host, now)
     released = released + 1

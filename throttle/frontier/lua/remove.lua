@@ -1,4 +1,5 @@
--- remove: takes a host out, with its URLs and its seen set; its clock is kept until it has opened.
+-- remove: takes a host out, with its URLs and its seen set; its clock is kept until it has opened,
+-- and that it refuses us is kept until its case is closed.
 --
 -- KEYS  1 ready  2 refill  3 totals  4 hosts
 -- ARGV  1 prefix  2 key
@@ -18,11 +19,15 @@ local host = host_load(prefix, key)
 if host.in_flight > 0 then
   return {'busy', host.in_flight}
 end
+local refuses_us = redis.call('HGET', host.record, 'refused')
 for _, origin in ipairs(redis.call('LRANGE', prefix .. 'lanes:' .. key, 0, -1)) do
   redis.call('DEL', prefix .. 'urls:' .. origin)
 end
 for _, name in ipairs({'lanes', 'delayed', 'chase', 'origins', 'robots', 'refused', 'dead', 'host'}) do
   redis.call('DEL', prefix .. name .. ':' .. key)
+end
+if refuses_us == '1' then
+  redis.call('HSET', host.record, 'refused', '1')
 end
 seen_drop(prefix, key, host.accepted)
 redis.call('ZREM', ready, key)

@@ -5,6 +5,7 @@
 --       4 state: ok | unreachable | asked (a redirect is followed)  5 in force for (us from now)
 --       6 failures in a row  7 crawl delay asked (us, 0 none)  8 version  9 body ('' keeps none)
 --       10 cap of a crawl delay (us)  11 text of the case to open for one above it ('' none)
+--       12 why it cannot be had, for people ('' nothing to say)
 -- Reply 1
 --
 -- Atomic: rules, their validity and the pace they ask for change together. A host's crawl delay is
@@ -29,6 +30,12 @@ if state == 'ok' then
 end
 if state ~= 'asked' then
   redis.call('HINCRBY', totals, 'robots:' .. state, 1)
+end
+
+if ARGV[12] ~= '' then
+  redis.call('HSET', before.record, 'robots_fault', ARGV[12])
+elseif state == 'ok' then
+  redis.call('HDEL', before.record, 'robots_fault')
 end
 
 local slowest = 0

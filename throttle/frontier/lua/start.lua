@@ -3,15 +3,15 @@
 -- KEYS  1 ready  2 refill  3 grants  4 totals
 -- ARGV  1 prefix  2 grant id  3 request id (one per execution of the message)
 --       4 worker  5 '1' if RabbitMQ marked the message redelivered
---       6 how long a started grant lives (us)
---       7 how long a worker may be silent and still count as alive (us)
+--       6 how long a started grant lives (us)  7 key of the host that the message names
 -- Reply {'go', now (us), entry, kind, concurrency, robots record of the origin ('' for robots),
 --        pace ('' for none)}
 --       {'early'}      the host's clock is not open, or it is stopped or blocked, or has its
 --                      probe in flight: the URL went back
---       {'stale'}      the grant is over: drop the message
+--       {'stale'}      the grant is over, or another host's: drop the message
 --       {'duplicate'}  started before, by another message: drop it
---       {'held'}       started before and redelivered: its worker is suspected; `expire` decides
+--       {'held', worker}  started before and redelivered: that worker is dead, or lost its
+--                      connection to RabbitMQ only; see `bury`
 --
 -- Atomic: clock test and reservation are one. May be repeated with the same request id: it
 -- answers `go` again without a second reservation.
@@ -24,10 +24,10 @@
 
 local ready, grants, totals = KEYS[1], KEYS[3], KEYS[4]
 local prefix, id, request, worker = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local redelivered, ttl_us, silence_us = ARGV[5] == '1', tonumber(ARGV[6]), tonumber(ARGV[7])
+local redelivered, ttl_us = ARGV[5] == '1', tonumber(ARGV[6])
 local now = now_us()
 local grant = grant_load(prefix, id)
-if not grant then
+if not grant or grant.key ~= ARGV[7] then
   return {'stale'}
 end
 
@@ -48,9 +48,7 @@ if grant.state == 'started' then
   elseif not redelivered then
     return {'duplicate'}
   end
-  redis.call('HSET', prefix .. 'grant:' .. id, 'suspect', '1')
-  redis.call('ZADD', grants, 'LT', now + silence_us, id)
-  return {'held'}
+  return {'held', grant.worker}
 end
 
 local opens = math.max(host.block_us, host.breaker_us, clock_opens_us(host, host.pending, now))
@@ -67,8 +65,9 @@ if host.stopped or is_crowd or opens > now then
 end
 
 host.pending = host.pending + 1
+host.empties = 0
 host_save(host)
 redis.call('HSET', prefix .. 'grant:' .. id, 'state', 'started', 'request', request,
-           'worker', worker, 'until_us', now + ttl_us)
+           'worker', worker)
 redis.call('ZADD', grants, now + ttl_us, id)
 return go()

@@ -2,14 +2,14 @@
 -- Needs host.lua and lanes.lua.
 local function grant_load(prefix, id)
   local values = redis.call('HMGET', prefix .. 'grant:' .. id, 'key', 'kind', 'entry', 'state',
-                            'request', 'sent', 'epoch', 'chase', 'worker', 'suspect', 'until_us')
+                            'request', 'sent', 'epoch', 'chase', 'worker')
   if not values[1] then
     return nil
   end
   return {
     id = id, key = values[1], kind = values[2], entry = values[3], state = values[4],
     request = values[5], sent = values[6] == '1', epoch = values[7], chase = values[8] == '1',
-    worker = values[9], suspect = values[10] == '1', until_us = tonumber(values[11]),
+    worker = values[9],
   }
 end
 

@@ -1,5 +1,6 @@
 -- The record of one host, `<prefix>host:<key>`:
 --   operator_us burst concurrency   the operator's policy; absent: `<prefix>defaults`
+--   robots_fault  why its robots.txt cannot be had; absent when it can
 --   robots_us  the longest Crawl-delay its origins ask for, capped; it can only slow the above
 --   paused refused   stopped by the operator; by a refusal of us, until a case is closed
 --   pace opened      what `pace.py` remembers (JSON); openings of the breaker since it was closed:
@@ -10,6 +11,7 @@
 --   unsent     of these, those whose request's wire time is not known yet
 --   pending    of these, those that passed the start gate: each may reach the wire at any moment
 --   waiting    URLs in its lanes      delayed  URLs in `delayed:<key>`
+--   empties    pulls in a row that found no token though one was believed there
 --   chase      robots.txt redirects waiting in `chase:<key>`
 --   accepted   URLs accepted in all: the size of its seen set
 --   hold_us    no lane may be taken before (robots.txt asked for or unreachable)
@@ -17,7 +19,7 @@
 --   blocked_by what that came from (`BlockedBy` in model.py)
 --   breaker_us nor before: the breaker is open until then
 local COUNTED = {'tat_us', 'tokens', 'in_flight', 'unsent', 'pending', 'waiting', 'delayed',
-                 'chase', 'hold_us', 'block_us', 'breaker_us', 'accepted'}
+                 'chase', 'hold_us', 'block_us', 'breaker_us', 'accepted', 'empties'}
 
 local function host_load(prefix, key)
   local values = redis.call('HMGET', prefix .. 'host:' .. key, 'operator_us', 'burst',
