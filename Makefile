@@ -35,8 +35,14 @@ $(READY): pyproject.toml constraints.txt
 demo: setup ## crawl a sample site politely and prove it (the main job)
 	$(BIN)/throttlectl demo $(ARGS)
 
-test: setup ## run every test, with real servers (ARGS go to pytest)
+# Tests that measure a rate to the percent have the machine to themselves.
+test: setup ## run every test, with real servers (ARGS: a part of them, as pytest takes it)
+ifeq ($(ARGS),)
+	$(BIN)/pytest --quiet -m "not alone" --numprocesses 2 --dist load
+	$(BIN)/pytest --quiet -m alone
+else
 	$(BIN)/pytest $(ARGS)
+endif
 
 lint: setup ## check style, types and the rules of the house
 	$(BIN)/ruff check .

@@ -17,7 +17,8 @@ class TokenScheduler(Scheduler):
     """Runs the issuer between the ordinary periodic tasks, which it leaves to Celery.
 
     It keeps no schedule file: when a token is due stands in Redis. A periodic task counts its
-    first period from the start of beat. A `lazy` one is only asked for its name by Celery's banner.
+    first period from the start of beat. A `lazy` one, which Celery makes
+    first for its banner, only tries whether both servers answer.
     """
 
     def __init__(self, *args: Any, lazy: bool = False, **kwargs: Any) -> None:
@@ -26,15 +27,16 @@ class TokenScheduler(Scheduler):
         frontier = Frontier(settings)
         try:
             self._issuer = issuer(settings, frontier)
-            if not lazy:
-                self._loop.run_until_complete(self._issuer.begin())
+            self._loop.run_until_complete(self._issuer.begin())
         except ThrottleError as error:
             # Celery would print a traceback of any other exception.
             raise SystemExit(f"throttle: {error}") from None
         self._listener = frontier.listener(
             "issue", lambda part: self._loop.call_soon_threadsafe(self._issuer.agenda.ring, part)
         )
-        if not lazy:
+        if lazy:
+            self._loop.run_until_complete(self._issuer.leave())
+        else:
             self._listener.start()
         super().__init__(*args, lazy=lazy, **kwargs)
 

@@ -44,10 +44,10 @@ def test_a_refusal_is_seen_everywhere(
     assert shown["waits_for"].startswith("a person, since it refuses us (throttlectl cases show")
     assert "HTTP 403" in rig_ctl("show-host", "a.example").stdout
     assert ctl_json(rig_ctl, "status")["open_cases"] == 1
-    assert "1 (throttlectl cases list)" in rig_ctl("status").stdout
+    assert "1 refused (throttlectl cases list)" in rig_ctl("status").stdout
     settings = Settings(redis_url=redis_url, broker_url=broker_url, namespace="test", partitions=1)
     (check,) = [check for check in examine(settings) if check.name == "cases"]
-    assert (check.state, check.found) == (State.WARN, "1 open")
+    assert (check.state, check.found) == (State.WARN, "open: 1 refused")
     assert "throttlectl cases list" in check.remedy
 
 
@@ -119,7 +119,7 @@ def test_a_case_of_a_host_that_is_gone_can_be_closed(rig_ctl: Ctl, rig: Rig) -> 
     assert rig.hosts.remove("a.example")[0] == "removed"
     rig_ctl("cases", "close", "a.example", *WHY, "--resume")
     assert rig.record("a.example") == {}
-    assert rig.cases.count_open() == 0
+    assert rig.cases.count_by_kind() == {}
 
 
 def test_what_a_site_or_a_person_wrote_obeys_no_terminal(rig_ctl: Ctl, rig: Rig) -> None:

@@ -35,7 +35,7 @@ def test_show_host_tells_what_is_known(throttlectl: Ctl, frontier: Frontier) -> 
     for role in ("issuer", "dispatcher"):
         frontier.census.pulse(role)
     text = throttlectl("show-host", "a.example").stdout
-    assert "http://a.example/robots.txt, which cannot be reached (asked for again in" in text
+    assert "http://a.example/robots.txt, which cannot be had (asked for again in" in text
     record = ctl_json(throttlectl, "show-host", "a.example")["robots"]["http://a.example"]
     assert (record["state"], record["failures"]) == ("unreachable", 1)
 
@@ -132,7 +132,7 @@ def test_a_host_with_fetches_under_way_is_not_removed(throttlectl: Ctl, redis_ur
     with redis.Redis.from_url(redis_url) as client:
         client.hset(name, "in_flight", 1)
     error = throttlectl("remove-host", "a.example", "--yes", "--timeout", "300ms", ends=1).stderr
-    assert "has 1 fetches under way after 300ms; it stays paused" in error
+    assert "has 1 open fetch after 300ms; it stays paused" in error
     assert ctl_json(throttlectl, "show-host", "a.example")["paused"] is True
 
 

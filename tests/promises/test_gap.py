@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 
+import pytest
+
 from tests.crew import Crew, share
 from tests.servers import wait_until
 from throttle.local.origin import Behaviour
@@ -13,6 +15,7 @@ TOLERANCE_S = 0.005
 """What two arrivals at the site may be closer than their requests left: scheduling on loopback."""
 
 
+@pytest.mark.alone
 def test_per_host_interval_holds_across_workers(crew: Callable[..., Crew]) -> None:
     """Eight workers, still one request every two seconds, and hardly ever less."""
     made = crew("a.example", interval="2s", worker_threads="4")

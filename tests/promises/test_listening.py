@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 
+import pytest
+
 from tests.crew import Crew, share
 from tests.promises.test_gap import TOLERANCE_S
 from tests.servers import wait_until
@@ -71,6 +73,7 @@ def _ways_in(made: Crew, hosts: tuple[str, ...]) -> None:
     made.frontier.intake.add([Candidate(url) for url in urls])
 
 
+@pytest.mark.alone
 def test_a_crawl_delay_slows_its_host_and_no_other(crew: Callable[..., Crew]) -> None:
     """Crawl-delay 3 on one of ten hosts at 0.5 s; when the site drops it, its pace comes back."""
     others = [f"h{number}.example" for number in range(9)]

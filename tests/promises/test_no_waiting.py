@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.crew import Crew, share
 from tests.promises.test_gap import TOLERANCE_S
 from tests.servers import wait_until
@@ -48,6 +50,7 @@ def test_a_hanging_host_holds_one_slot_only(crew: Callable[..., Crew]) -> None:
     assert made.origin.max_open("hang.example") == 1
 
 
+@pytest.mark.alone
 def test_fifty_hosts_go_at_their_full_rate_with_few_slots(crew: Callable[..., Crew]) -> None:
     """50 hosts at 2 s for a minute, 10,000 URLs: not one gap short, 99 % of the allowed rate.
 

@@ -45,7 +45,7 @@ def test_a_closed_case_keeps_who_and_why(rig: Rig) -> None:
     assert closed == expected
     assert list(rig.cases.closed()) == list(rig.cases.closed(A)) == [expected]
     assert list(rig.cases.open()) == []
-    assert rig.cases.count_open() == 0
+    assert rig.cases.count_by_kind() == {}
     assert list(rig.cases.closed("b.example")) == []
 
 
@@ -133,7 +133,7 @@ def test_cases_of_many_hosts_are_listed_once(rigs: Callable[..., Rig]) -> None:
     assert sorted(case.host for case in rig.cases.open()) == sorted(
         f"h{number}.example" for number in range(30)
     )
-    assert rig.cases.count_open() == 30
+    assert rig.cases.count_by_kind() == {"crawl_delay_capped": 30}
     assert [case.host for case in rig.cases.open("h7.example")] == ["h7.example"]
 
 

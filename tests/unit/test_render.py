@@ -93,10 +93,12 @@ def test_counts_are_written_with_separators() -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_narrow_ledger_keeps_figures_on_a_line_and_folds_the_reason(text: str) -> None:
     """At 80 columns the reason has lines of its own, and no host writes a line for another."""
-    rows = [(("a.example", 1200), "its clock " * 20), ((text, 3), "nothing")]
+    long = "a" * 76 + ".b"
+    rows = [(("a.example", 1200), "its clock " * 20), ((long, 5), ""), ((text, 3), "nothing")]
     lines = _printed(ledger(("host", "waiting"), rows, "waits for", 80)).splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[1].split() == ["a.example", "1,200"]
     assert lines[2].startswith("    waits for its clock")
+    assert lines[lines.index(long) + 1].split() == ["5"]
     assert lines[-1] == "    waits for nothing"
     assert not _obeyed("".join(lines))

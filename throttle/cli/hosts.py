@@ -116,7 +116,9 @@ def list_hosts(pattern: str, as_json: bool) -> None:
     columns = ("host", "interval", "waiting", "delayed", "in flight", "done", "refused", "dead")
     out = console()
     if out.width < _ROOMY:
-        out.print(ledger(columns, rows, "waits for", out.width))
+        # Where the interval comes from is told by show-host.
+        narrow = [((row[0], str(row[1]).split(" ")[0], *row[2:]), waits) for row, waits in rows]
+        out.print(ledger(columns, narrow, "waits for", out.width))
     else:
         out.print(table((*columns, "waits for"), [(*row, waits) for row, waits in rows]))
 

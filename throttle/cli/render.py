@@ -44,14 +44,22 @@ def ledger(
     note: str,
     width: int,
 ) -> Text:
-    """Rows of figures, each with a note on lines of its own beneath, for a narrow terminal."""
+    """Rows of figures, each with a note on lines of its own beneath, for a narrow terminal.
+
+    A name that is too long for its column stands on a line of its own, so that it can be copied.
+    """
     kept = [([_shown(cell) for cell in row], _shown(words)) for row, words in rows]
     widths = [
         max(len(name), *(len(row[place]) for row, _ in kept), 0)
         for place, name in enumerate(columns)
     ]
 
+    room = width - sum(size + 2 for size in widths[1:])
+    widths[0] = min(widths[0], max(room, len(columns[0])))
+
     def line(cells: Sequence[str]) -> str:
+        if len(cells[0]) > widths[0]:
+            return cells[0] + "\n" + line(("", *cells[1:]))
         first = cells[0].ljust(widths[0])
         rest = (cell.rjust(size) for cell, size in zip(cells[1:], widths[1:], strict=True))
         return "  ".join((first, *rest)).rstrip()

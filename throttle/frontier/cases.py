@@ -61,11 +61,6 @@ class Cases:
                 yield from (one for one in found if host in {None, one.case.host})
                 start += len(texts)
 
-    def count_open(self) -> int:
-        """How many cases are open."""
-        names = [self._keys.named(p, "cases")[0] for p in range(self._keys.partitions)]
-        return sum(self._scripts.read([("HLEN", name) for name in names]))
-
     def count_by_kind(self) -> dict[str, int]:
         """How many cases of each kind are open, by name."""
         names = [self._keys.named(p, "cases")[0] for p in range(self._keys.partitions)]

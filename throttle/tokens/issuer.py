@@ -50,8 +50,7 @@ class Issuer:
         self._pulse = pulse
         self._owned: dict[int, Owned] = {}
         self._renew_at = 0.0
-        self._faults = FaultLog(_log)
-        self._standby = Standby(_log)
+        self._faults, self._standby = FaultLog(_log), Standby(_log)
         self.agenda = Agenda()
 
     async def run_for(self, seconds: float) -> None:
