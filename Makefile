@@ -12,7 +12,7 @@ export PYTHON
 .DEFAULT_GOAL := help
 # The system's packages come first: one of them brings Python's venv module.
 .NOTPARALLEL:
-.PHONY: help setup servers venv demo test lint format bench chaos build clean
+.PHONY: help setup servers venv demo test lint format chaos build clean
 
 help: ## list what can be done
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -53,9 +53,6 @@ lint: setup ## check style, types and the rules of the house
 format: setup ## rewrite the code in the house's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-
-bench: setup ## measure speed
-	$(BIN)/python -m bench $(ARGS)
 
 chaos: setup ## run only the tests that kill and pause processes
 	$(BIN)/pytest tests/chaos $(ARGS)

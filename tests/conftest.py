@@ -1,3 +1,3 @@
-"""Makes the fixtures of tests/servers.py and tests/processes.py known to every test."""
+"""Makes the fixtures of servers.py, processes.py and crew.py known to every test."""
 
-pytest_plugins = ["tests.servers", "tests.processes"]
+pytest_plugins = ["tests.servers", "tests.processes", "tests.crew"]

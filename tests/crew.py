@@ -4,8 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+import pytest
 
 from tests.servers import wait_until
 from throttle.frontier.bundle import Frontier
@@ -139,3 +141,30 @@ def share(origin: Origin, host: str, interval_s: float) -> float:
     """The share of the allowed rate that `host` got, from its first request to its last."""
     gaps = origin.gaps(host)
     return interval_s * len(gaps) / sum(gaps)
+
+
+@pytest.fixture
+def crew(
+    tmp_path: Path, broker_url: str, redis_url: str, origin: Origin
+) -> Iterator[Callable[..., Crew]]:
+    """Makes crews on the shared servers; their processes end with the test."""
+    made: list[Crew] = []
+
+    def make(*hosts: str, **settings: str) -> Crew:
+        directory = tmp_path / f"crew{len(made)}"
+        directory.mkdir()
+        made.append(
+            Crew(
+                directory,
+                broker_url=broker_url,
+                redis_url=redis_url,
+                origin=origin,
+                hosts=hosts,
+                **settings,
+            )
+        )
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

@@ -82,6 +82,21 @@ class Interrupts:
             raise Interrupted
 
 
+@contextmanager
+def ctrl_c_later() -> Iterator[None]:
+    """Within it Ctrl-C waits for the end, so that what was done is counted, too."""
+    heard: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard:
+        raise KeyboardInterrupt
+
+
 def _write_nowhere(terminals: list[int]) -> None:
     """The terminal is gone: writing to it would fail, and there is still work to put away."""
     with Path(os.devnull).open("wb") as nowhere:

@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from throttle.cli.interrupts import ctrl_c_later
 from throttle.cli.parameters import json_option
 from throttle.cli.render import print_json
 from throttle.cli.text import safe
@@ -117,8 +118,9 @@ def _add(intake: Intake, urls: Iterable[tuple[str, str]], tally: _Tally) -> None
         for url, fault in batch:
             if fault:
                 tally.take(Answer(url, Verdict.INVALID, fault))
-        for answer in intake.add([Candidate(url) for url, fault in batch if not fault]):
-            tally.take(answer)
+        with ctrl_c_later():
+            for answer in intake.add([Candidate(url) for url, fault in batch if not fault]):
+                tally.take(answer)
 
 
 def _lines(stream: BinaryIO, advance: Callable[[int], None]) -> Iterator[bytes]:
