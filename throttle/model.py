@@ -147,12 +147,18 @@ class Observation:
 
 
 class Says(StrEnum):
-    """What an answer says of the host, not of the page."""
+    """What an answer says of the host, not of the page.
+
+    `ALIVE` and `SILENT` are a robots.txt that came or did not: they matter to an open breaker only,
+    since one origin without an answer must not hold up the others of its host.
+    """
 
     GOOD = "good"
     THROTTLED = "throttled"
     FAILED = "failed"
     REFUSED = "refused"
+    ALIVE = "alive"
+    SILENT = "silent"
 
 
 @dataclass(frozen=True, slots=True)

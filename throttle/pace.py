@@ -15,12 +15,14 @@ _MOST_DOUBLINGS = 40
 class Limits:
     """The crawl's own bounds; times are seconds, `jitter` a share of 1.
 
+    Each `forgiving_answers` good answers since the last step take one step back.
     `slow_factor` times the response time is the least pause after a slow answer (0: off).
     """
 
     backoff_first_s: float = 10.0
     backoff_cap_s: float = 86_400.0
     quiet_s: float = 1800.0
+    forgiving_answers: int = 10
     retry_after_cap_s: float = 86_400.0
     jitter: float = 0.1
     breaker_failures: int = 5
@@ -37,7 +39,7 @@ class Pace:
     `level` counts back-off steps, the last taken at `stepped_at_s`; `paused_until_s` is when the
     last pause ends, from where quiet time counts; `failures` and `refusals` are in a row; `opened`
     counts openings of the breaker since it was last closed, the last at `opened_at_s`; `answered`
-    is set by the first answer that was no refusal.
+    is set by the first answer that was no refusal, `goods` counts good answers since the last step.
     """
 
     level: int = 0
@@ -48,6 +50,7 @@ class Pace:
     opened: int = 0
     opened_at_s: float = 0.0
     answered: bool = False
+    goods: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,10 @@ def observe(pace: Pace, seen: Seen, limits: Limits, chance: float) -> Decision:
         return _refused(pace, limits)
     if seen.says is Says.GOOD:
         return _good(pace, seen, limits)
+    if seen.says is Says.ALIVE:
+        return Decision(_recovered(pace, seen))
+    if seen.says is Says.SILENT and not pace.opened:
+        return Decision(pace)
     answered = replace(pace, answered=True, refusals=0)
     if seen.says is Says.THROTTLED and seen.retry_after_s is not None:
         asked_s, is_capped = capped(seen.retry_after_s, limits.retry_after_cap_s)
@@ -137,20 +144,28 @@ def _good(pace: Pace, seen: Seen, limits: Limits) -> Decision:
     Nor does a request from before the last failure end the row of failures.
     """
     pause_s = limits.slow_factor * seen.elapsed_s
-    is_late = seen.started_at_s < max(pace.stepped_at_s, pace.opened_at_s)
-    closed = replace(pace, answered=True, refusals=0)
-    if not is_late:
-        closed = replace(closed, failures=0, opened=0)
+    closed = _recovered(replace(pace, answered=True, refusals=0), seen)
+    if not _is_late(pace, seen):
+        closed = replace(closed, goods=pace.goods + 1)
     return Decision(closed, pause_s, BlockedBy.SLOW_ANSWER if pause_s > 0 else None)
 
 
+def _recovered(pace: Pace, seen: Seen) -> Pace:
+    return pace if _is_late(pace, seen) else replace(pace, failures=0, opened=0)
+
+
+def _is_late(pace: Pace, seen: Seen) -> bool:
+    """Whether the request was under way when the host was last slowed down."""
+    return seen.started_at_s < max(pace.stepped_at_s, pace.opened_at_s)
+
+
 def _slowed(pace: Pace, seen: Seen, limits: Limits, chance: float) -> Decision:
-    if seen.started_at_s < max(pace.stepped_at_s, pace.opened_at_s):
+    if _is_late(pace, seen):
         return Decision(pace)
     is_forgiven = seen.ended_at_s > forgiven_at_s(pace, limits)
-    level = 1 if is_forgiven else pace.level + 1
-    failures = pace.failures + (seen.says is Says.FAILED)
-    slowed = replace(pace, level=level, stepped_at_s=seen.ended_at_s, failures=failures)
+    level = 1 if is_forgiven else max(0, pace.level - pace.goods // limits.forgiving_answers) + 1
+    failures = pace.failures + (seen.says is not Says.THROTTLED)
+    slowed = replace(pace, level=level, stepped_at_s=seen.ended_at_s, failures=failures, goods=0)
     spread = 1 + limits.jitter * chance
     block_s = _doubled(limits.backoff_first_s, level - 1, limits.backoff_cap_s) * spread
     is_probe = pace.opened > 0

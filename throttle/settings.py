@@ -132,6 +132,7 @@ class Settings(BaseSettings):
     backoff_first: Seconds = Field(10.0, gt=0, le=86400)
     backoff_cap: Seconds = Field(86400.0, gt=0, le=366 * 86400)
     quiet_time: Seconds = Field(1800.0, ge=0, le=366 * 86400)
+    forgiving_answers: int = Field(10, ge=1, le=1_000_000)
     breaker_failures: int = Field(5, ge=1, le=1000)
     breaker_first: Seconds = Field(60.0, gt=0, le=86400)
     breaker_cap: Seconds = Field(86400.0, gt=0, le=366 * 86400)

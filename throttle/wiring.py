@@ -164,9 +164,15 @@ def worker(settings: Settings) -> Worker:
         fetcher,
         reading,
         RobotsVisit(
-            frontier.book, product=settings.product, ttl_s=settings.robots_ttl, now=utc_now
+            frontier.book,
+            product=settings.product,
+            ttl_s=settings.robots_ttl,
+            now=utc_now,
+            retry_after_cap_s=settings.retry_after_cap,
         ),
-        closing=Closing(gate, frontier.limits, chance=random.random, now=utc_now),
+        closing=Closing(
+            gate, frontier.limits, chance=random.random, now=utc_now, max_tries=settings.max_tries
+        ),
         valid_s=settings.fetch_timeout / 2,
         max_tries=settings.max_tries,
         clock=boot_clock,

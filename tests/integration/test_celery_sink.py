@@ -45,7 +45,9 @@ def _worker(url: str, record: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            process.kill()
+            # Asked to end, it acknowledges what it ran; killed, the last message would come again.
+            process.terminate()
+            process.wait(timeout=20)
 
 
 def _forward(url: str, app: Celery, grants: list[Grant], **crawl: int) -> list[Forwarding]:

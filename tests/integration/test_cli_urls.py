@@ -26,6 +26,7 @@ def test_urls_are_counted_by_answer(throttlectl: Ctl, frontier: Frontier) -> Non
         ("http://[::1", "invalid"),
     ]
     assert all(line["reason"] for line in told)
+    assert throttlectl("add-url", "http://b.example/").returncode == 0
     frontier.book.store(
         "http://b.example", "ok", 600, version="1", body=b"User-agent: *\nDisallow: /x"
     )

@@ -256,3 +256,30 @@ def test_a_url_that_kills_its_worker_ends_by_itself(crew: Callable[..., Crew]) -
     )
     assert sum(a.path == "/2" for a in made.origin.arrivals()) == 3
     assert made.frontier.census.count().missing == 0
+
+
+def test_one_page_that_is_always_turned_away_starves_nobody(crew: Callable[..., Crew]) -> None:
+    """A page that answers 429 for ever goes behind the others and comes to an end."""
+    made = crew("a.example", interval="100ms", backoff_first="200ms", max_tries="3")
+    made.origin.set("a.example", "/0", Behaviour(status=429))
+    made.origin.set("a.example", "/1", Behaviour(status=429, headers=(("Retry-After", "1"),)))
+    made.add("a.example", 12)
+    made.start_all()
+
+    wait_until(lambda: made.frontier.census.totals().done == 10, "the others are done", 30)
+    made.add("a.example", 20, first=100)
+    totals = made.drained(timeout_s=60)
+
+    assert (totals.done, totals.dead) == (30, 2)
+
+
+def test_a_turned_away_page_of_a_host_that_is_otherwise_done(crew: Callable[..., Crew]) -> None:
+    """With nothing else to fetch, it is a host that is throttled: asked ever more rarely."""
+    made = crew("a.example", interval="50ms", backoff_first="500ms")
+    made.origin.set("a.example", "/0", Behaviour(status=503))
+    made.add("a.example", 1)
+    made.start_all()
+    wait_until(lambda: len(made.origin.arrivals("a.example")) >= 5, "it was asked again", 20)
+
+    gaps = made.origin.gaps("a.example")[1:]
+    assert all(wide > 1.5 * narrow for narrow, wide in pairwise(gaps))

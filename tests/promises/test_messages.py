@@ -27,6 +27,33 @@ FOREIGN = {
     "no arguments": (TASK, "application/json", json.dumps([[], {}, OPTIONS])),
     "a number as key": (TASK, "application/json", json.dumps([[], {**FORGED, "key": 5}, OPTIONS])),
     "unknown task": ({**TASK, "task": "os.system"}, "application/json", json.dumps([[], {}, {}])),
+    "no id": ({"task": "throttle.fetch"}, "application/json", json.dumps([[], FORGED, OPTIONS])),
+    "a list as id": ({**TASK, "id": ["x"]}, "application/json", json.dumps([[], FORGED, OPTIONS])),
+    "an id of two lines": (
+        {**TASK, "id": "x\n\x1b[31m"},
+        "application/json",
+        json.dumps([[], FORGED, OPTIONS]),
+    ),
+    "a number as timelimit": (
+        {**TASK, "timelimit": 5},
+        "application/json",
+        json.dumps([[], FORGED, OPTIONS]),
+    ),
+    "in a year": (
+        {**TASK, "eta": "9999-01-01T00:00:00"},
+        "application/json",
+        json.dumps([[], FORGED, OPTIONS]),
+    ),
+    "Celery's own task": (
+        {**TASK, "task": "celery.map"},
+        "application/json",
+        json.dumps([[], {}, OPTIONS]),
+    ),
+    "packed by nobody": (
+        {**TASK, "compression": "bogus"},
+        "application/json",
+        json.dumps([[], FORGED, OPTIONS]),
+    ),
     "no headers": (None, "application/json", "[]"),
     "pickle": (TASK, "application/x-python-serialize", "cos\nsystem\n(S'exit 1'\ntR."),
     "yaml": (TASK, "application/x-yaml", "!!python/object/apply:os.abort []"),

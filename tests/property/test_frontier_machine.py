@@ -113,7 +113,8 @@ class Troubled(Fetching):
         record, clock = rig.keys.of_host(host, "host"), rig.keys.of_host(host, "clock")
         self.passed[host] += 1
         if (kept := rig.client.get(clock)) is not None:
-            rig.client.set(clock, int(kept) - us)
+            moved = [str(max(0, int(each) - us)) for each in kept.split()]
+            rig.client.set(clock, " ".join(moved))
         if not rig.client.hexists(record, "tat_us"):
             return
         for field in ("tat_us", "block_us", "breaker_us", "hold_us"):

@@ -148,7 +148,8 @@ def test_a_late_good_answer_resets_nothing(
     if seen.started_at_s < max(pace.stepped_at_s, pace.opened_at_s):
         assert after == replace(pace, answered=True, refusals=0)
     else:
-        assert after == replace(pace, answered=True, refusals=0, failures=0, opened=0)
+        good = replace(pace, answered=True, refusals=0, failures=0, opened=0)
+        assert after == replace(good, goods=pace.goods + 1)
 
 
 @given(paces, answers(), limits, chances)
@@ -159,6 +160,9 @@ def test_only_refusals_stop_a_host(pace: Pace, seen: Seen, bounds: Limits, chanc
         row = pace.refusals + 1 >= bounds.refusals_in_a_row
         assert decision.refused_us == (row or not pace.answered)
         assert decision.pace == replace(pace, refusals=pace.refusals + 1)
+    elif seen.says is Says.ALIVE or (seen.says is Says.SILENT and not pace.opened):
+        assert not decision.refused_us
+        assert decision.pace.answered == pace.answered  # a robots.txt is no answer of a page
     else:
         assert not decision.refused_us
         assert (decision.pace.refusals, decision.pace.answered) == (0, True)

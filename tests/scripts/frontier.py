@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from tests.servers import wait_until
 from throttle.frontier.cases import Cases
@@ -37,6 +38,17 @@ FOREVER_S = 3600.0
 """An interval that never passes in a test."""
 
 
+class KnownBook(RobotsBook):
+    """A book for the rules of hosts that have no URL yet: storing makes the host known."""
+
+    def store(self, origin: str, *args: Any, **settings: Any) -> None:
+        """As `RobotsBook.store`, which keeps nothing of an unknown host."""
+        key = politeness_key(origin)
+        hosts = self._keys.named(self._keys.partition_of(key), "hosts")[0]
+        self._scripts.client.sadd(hosts, key)
+        super().store(origin, *args, **settings)
+
+
 class Parts:
     """All parts of a frontier with all leases held, and a look at what lies in Redis."""
 
@@ -62,7 +74,7 @@ class Parts:
         self.scripts = connect(url, timeout_s=timeout_s)
         self.client = self.scripts.client
         self.keys = Keys("test", partitions)
-        self.book = RobotsBook(
+        self.book = KnownBook(
             self.scripts, self.keys, "examplebot", crawl_delay_cap_s=crawl_delay_cap_s
         )
         self.intake = Intake(

@@ -139,8 +139,8 @@ def test_cases_of_many_hosts_are_listed_once(rigs: Callable[..., Rig]) -> None:
 
 def die(rig: Rig, count: int, tries: int = 1) -> None:
     """The next `count` URLs of the host end dead after `tries` starts."""
-    for _ in range(count):
-        for attempt in range(1, tries + 1):
+    for attempt in range(1, tries + 1):
+        for _ in range(count):
             rig.issue(A)
             rig.open_clock(A)
             started = rig.go(rig.claim_one())
@@ -149,8 +149,9 @@ def die(rig: Rig, count: int, tries: int = 1) -> None:
 
 def test_dead_urls_wait_again(rig: Rig) -> None:
     """Behind the URLs that wait, the first dead first, their tries forgotten, nothing lost."""
-    rig.seed(*pages(A, 4))
+    rig.seed(*pages(A, 2))
     die(rig, 2, tries=2)
+    rig.add(*pages(A, 4)[2:])
     rig.add(f"http://{A}:8080/other")
     count = rig.audited()
     assert (count.dead, count.waiting) == (2, 3)

@@ -218,7 +218,7 @@ def test_silence_is_no_faster_pace(quick: Rig, visit: RobotsVisit, how: str) -> 
     answered(quick, visit, 200, delay("10"))
     if how == "no answer":
         started = asked_for(quick)
-        assert visit.failed(started, FetchError("connection reset")).says is None
+        assert visit.failed(started, FetchError("connection reset")).says is Says.SILENT
     elif how == "redirect":
         started = asked_for(quick)
         headers = (("Location", "http://b.example/r.txt"),)

@@ -29,13 +29,13 @@ def test_an_ended_url_is_counted_and_gone(rig: Rig, end: End) -> None:
 
 
 @pytest.mark.parametrize(("end", "tries"), [(End.AGAIN, 1), (End.BACK, 0)])
-def test_a_url_that_comes_again_is_next_in_its_lane(rig: Rig, end: End, tries: int) -> None:
-    """Without a delay the URL is the next of its origin; `again` counts a try, `back` does not."""
+def test_a_url_that_comes_again_goes_behind_the_others(rig: Rig, end: End, tries: int) -> None:
+    """One page must not starve its host; `again` counts a try, `back` does not."""
     rig.seed(*pages("a.example", 2))
     rig.finish(rig.go(rig.claim_one()), end, wire_s=1.0)
     assert rig.client.lrange(rig.key("urls:http://a.example"), 0, -1) == [
-        f"{tries} 0 0 http://a.example/0".encode(),
         b"0 0 0 http://a.example/1",
+        f"{tries} 0 0 http://a.example/0".encode(),
     ]
     assert rig.audited().waiting == 2
 

@@ -260,7 +260,7 @@ def test_a_block_outlives_a_removal(rig: Rig) -> None:
     rig.hosts.remove("a.example")
     rig.seed("http://a.example/")
     assert rig.claim() == []
-    assert rig.hosts.show(["a.example"])[0].clock_opens_s > started.now_s + 59
+    assert rig.hosts.show(["a.example"])[0].blocked_until_s > started.now_s + 59
 
 
 def test_a_kept_clock_ends_by_itself(rig: Rig) -> None:

@@ -175,7 +175,7 @@ def test_rules_stay_known_while_their_origin_is_unreachable(rig: Rig) -> None:
     assert rig.census.totals().robots == {"ok": 1, "unreachable": 1}
 
 
-@pytest.mark.parametrize("way", ["release", "early", "recover", "expire", "worker lost"])
+@pytest.mark.parametrize("way", ["release", "early", "recover", "expire"])
 def test_a_robots_grant_that_comes_to_nothing_is_asked_again(quick: Rig, way: str) -> None:
     """However a robots.txt grant is lost, the origin is asked anew and no page slips through."""
     quick.add(*pages("a.example", 2))
@@ -190,8 +190,6 @@ def test_a_robots_grant_that_comes_to_nothing_is_asked_again(quick: Rig, way: st
     elif way == "recover":
         assert quick.claims.recover(quick.owned, own_too=True) == 1
     else:
-        if way == "worker lost":
-            quick.go(grant)
         quick.expire_now(grant)
         assert quick.expire() == 1
 

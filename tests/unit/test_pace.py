@@ -263,3 +263,28 @@ def test_a_slow_answer_makes_a_pause_of_its_own_length() -> None:
     assert observe(Pace(), slow, EXACT, 0.0).block_s == 0.0
     decision = observe(Pace(), slow, replace(EXACT, slow_factor=2.0), 0.0)
     assert (decision.block_s, decision.blocked_by) == (16.0, BlockedBy.SLOW_ANSWER)
+
+
+def test_good_answers_forgive_step_by_step() -> None:
+    """One broken page in five hundred costs a pause now and then, and never the whole crawl."""
+    pace, now_s, paused_s = Pace(), 1e6, 0.0
+    for number in range(1, 20_001):
+        says = Says.FAILED if number % 500 == 0 else Says.GOOD
+        decision = observe(pace, Seen(says, now_s, now_s + 0.1), Limits(), 0.0)
+        pace, paused_s = decision.pace, paused_s + decision.block_s
+        now_s += 2.0 + decision.block_s
+    assert pace.level == 1
+    assert paused_s == 40 * 10.0
+
+
+def test_a_robots_txt_matters_to_an_open_breaker_only() -> None:
+    """It closes a half-open breaker or opens it anew; otherwise it changes nothing."""
+    closed = Pace(answered=True)
+    for says in (Says.ALIVE, Says.SILENT):
+        assert observe(closed, Seen(says, 10.0, 11.0), Limits(), 0.0) == Decision(closed)
+    half_open = Pace(answered=True, opened=2, opened_at_s=5.0, stepped_at_s=5.0, failures=5)
+    alive = observe(half_open, Seen(Says.ALIVE, 200.0, 201.0), Limits(), 0.0)
+    assert (alive.pace.opened, alive.pace.failures) == (0, 0)
+    silent = observe(half_open, Seen(Says.SILENT, 200.0, 201.0), Limits(), 0.0)
+    assert silent.pace.opened == 3
+    assert silent.breaker_s == 240.0

@@ -2,15 +2,16 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from throttle.durations import format_duration
 from throttle.frontier.cases import ADDRESS
 from throttle.frontier.paces import decode_pace
 from throttle.frontier.startgate import PaceChange, Started, StartGate
-from throttle.model import Case, Outcome, Says
+from throttle.model import Case, End, Outcome, Says
 from throttle.outcome import ADDRESS_REFUSED
-from throttle.pace import Decision, Limits, Seen, observe
+from throttle.pace import Decision, Limits, Pace, Seen, observe
 
 _log = logging.getLogger("throttle.visit")
 
@@ -27,11 +28,13 @@ class Closing:
         *,
         chance: Callable[[], float],
         now: Callable[[], datetime],
+        max_tries: int = 5,
     ) -> None:
         self._gate = gate
         self._limits = limits
         self._chance = chance
         self._now = now
+        self._max_tries = max_tries
         self._told: set[tuple[str, str]] = set()
 
     def close(
@@ -49,11 +52,22 @@ class Closing:
         pace = started.pace
         case = self._refused_address(started, outcome)
         while True:
-            change = self._change(started, outcome, pace, wire_s, ended_s)
-            finished = self._gate.finish(started, outcome, wire_s, change, case)
+            ending = self._counted(started, outcome, decode_pace(pace))
+            change = self._change(started, ending, pace, wire_s, ended_s)
+            finished = self._gate.finish(started, ending, wire_s, change, case)
             if finished.conflict is None:
                 return finished.closed
             pace = finished.conflict
+
+    def _counted(self, started: Started, outcome: Outcome, pace: Pace) -> Outcome:
+        """Being throttled costs a URL a try where its host has answered others well since.
+
+        Then it may be this page that the host always turns away, and it must come to an end.
+        """
+        if outcome.says is not Says.THROTTLED or outcome.end is not End.BACK or not pace.goods:
+            return outcome
+        is_last = started.entry.tries + 1 >= self._max_tries
+        return replace(outcome, end=End.DEAD if is_last else End.AGAIN)
 
     def _refused_address(self, started: Started, outcome: Outcome) -> Case | None:
         """A case where the guard refused the host's address; it is logged once per address."""

@@ -27,12 +27,19 @@ class RobotsVisit:
     """Turns answers into what is in force of an origin. `ttl_s` is how long a file is trusted."""
 
     def __init__(
-        self, book: RobotsBook, *, product: str, ttl_s: float, now: Callable[[], datetime]
+        self,
+        book: RobotsBook,
+        *,
+        product: str,
+        ttl_s: float,
+        now: Callable[[], datetime],
+        retry_after_cap_s: float = 86_400.0,
     ) -> None:
         self._book = book
         self._product = product
         self._ttl_s = ttl_s
         self._now = now
+        self._retry_after_cap_s = retry_after_cap_s
 
     def answered(self, started: Started, response: Response) -> Outcome:
         """A response came: its rules are in force, or its redirect is queued at its own host."""
@@ -41,10 +48,12 @@ class RobotsVisit:
         named = f"HTTP {response.status}"
         if response.status in _THROTTLED:
             wait_s = parse_retry_after(response.all_headers("retry-after"), self._now())
-            self._store(started, response.status, b"", wait_s or 0.0, fault=named)
+            at_least_s = min(wait_s or 0.0, self._retry_after_cap_s)
+            self._store(started, response.status, b"", at_least_s, fault=named)
             return Outcome(End.DONE, "robots", named, says=Says.THROTTLED, retry_after_s=wait_s)
         self._store(started, response.status, response.body, fault=named)
-        return Outcome(End.DONE, "robots", named)
+        says = Says.ALIVE if response.status < 500 else Says.SILENT
+        return Outcome(End.DONE, "robots", named, says=says)
 
     def failed(self, started: Started, error: FetchError) -> Outcome:
         """No response: nothing of the origin is fetched until it answers.
@@ -57,7 +66,7 @@ class RobotsVisit:
             self._book.store_undialled(started.entry.origin, UNDIALLED_S, version, fault)
             return Outcome(End.DONE, "robots", error.told)
         self._store(started, None, b"", fault=error.told)
-        return Outcome(End.DONE, "robots", error.told)
+        return Outcome(End.DONE, "robots", error.told, says=Says.SILENT)
 
     def _redirected(self, started: Started, location: str) -> Outcome:
         entry = started.entry

@@ -98,6 +98,7 @@ class Frontier:
             backoff_first_s=self.settings.backoff_first,
             backoff_cap_s=self.settings.backoff_cap,
             quiet_s=self.settings.quiet_time,
+            forgiving_answers=self.settings.forgiving_answers,
             retry_after_cap_s=self.settings.retry_after_cap,
             breaker_failures=self.settings.breaker_failures,
             breaker_first_s=self.settings.breaker_first,

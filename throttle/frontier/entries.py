@@ -13,3 +13,8 @@ def decode(line: bytes) -> Entry:
     """The entry in a stored line."""
     tries, depth, hops, url, *origin = line.decode().split(" ")
     return Entry(url, int(depth), int(hops), int(tries), origin[0] if origin else "")
+
+
+def one_line(text: str) -> str:
+    """`text` as one line that can be stored: whatever user code put into an error."""
+    return " ".join(text.encode("utf-8", "backslashreplace").decode().split())

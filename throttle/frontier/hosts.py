@@ -166,7 +166,16 @@ class Hosts:
             self._keys.named(partition, "ready", "refill", "totals", "hosts"),
             [self._keys.prefix(partition), key],
         )
-        return word.decode(), count[0] if count else 0
+        dropped = count[0] if count else 0
+        if word == b"removed" and dropped:
+            self._give_room_back(dropped)
+        return word.decode(), dropped
+
+    def _give_room_back(self, dropped: int) -> None:
+        """URLs that are no longer accepted count no longer towards `max_pages`."""
+        budget = self._keys.shared("budget")
+        if self._scripts.read([("EXISTS", budget)])[0]:
+            self._scripts.run("budget", [budget], [-dropped, 0])
 
     def keys(self) -> Iterator[str]:
         """The politeness keys of all hosts, a thousand at a time, in no order."""

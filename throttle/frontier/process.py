@@ -31,7 +31,10 @@ def is_surely_dead(name: str) -> bool:
     parts = name.rsplit(":", 4)
     if len(parts) != 5 or not parts[1].isdecimal() or not parts[2] or parts[3] != _place():
         return False
-    return _started(int(parts[1])) != parts[2]
+    try:
+        return _started(int(parts[1])) != parts[2]
+    except OSError:
+        return False
 
 
 @cache
@@ -44,9 +47,12 @@ def _place() -> str:
 
 
 def _started(pid: int) -> str:
-    """When the process began (clock ticks since boot); empty when there is none, or a dead one."""
+    """When the process began (clock ticks since boot); empty when there is none, or a dead one.
+
+    Raises `OSError` when that cannot be told.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return ""
     return "" if fields[0] in "ZX" else fields[19]

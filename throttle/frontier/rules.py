@@ -15,6 +15,8 @@ from throttle.robots import RobotsRules, parse
 from throttle.urls import politeness_key
 
 _CACHED_ORIGINS = 2000
+_CACHED_BYTES = 4 * 1024 * 1024
+"""Of files as fetched: parsed, a file takes about twenty times its size."""
 _UNDIALLED = "undialled-"
 
 
@@ -54,6 +56,7 @@ class RobotsBook:
         self._keys = keys
         self._product = product
         self._parsed: OrderedDict[tuple[str, str], RobotsRules] = OrderedDict()
+        self._bytes: dict[tuple[str, str], int] = {}
         self._lock = Lock()
 
     def records(self, origins: Iterable[str]) -> dict[str, RobotsRecord]:
@@ -90,8 +93,10 @@ class RobotsBook:
         parsed = parse(body or b"", self._product)
         with self._lock:
             self._parsed[wanted] = parsed
-            while len(self._parsed) > _CACHED_ORIGINS:
-                self._parsed.popitem(last=False)
+            self._bytes[wanted] = len(body or b"")
+            while len(self._parsed) > _CACHED_ORIGINS or sum(self._bytes.values()) > _CACHED_BYTES:
+                oldest, _ = self._parsed.popitem(last=False)
+                del self._bytes[oldest]
         return parsed
 
     def store(
@@ -111,12 +116,13 @@ class RobotsBook:
 
         `crawl_delay_s` is what the file asks for; the host's pace follows it up to the cap.
         `fault` says why it cannot be had; it is shown with the host until a file is in force.
+        Of a host that was removed meanwhile nothing is kept.
         """
         key = politeness_key(origin)
         partition = self._keys.partition_of(key)
         self._scripts.run(
             "robots",
-            self._keys.named(partition, "ready", "refill", "totals"),
+            self._keys.named(partition, "ready", "refill", "totals", "hosts"),
             [
                 self._keys.prefix(partition),
                 key,

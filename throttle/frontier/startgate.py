@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from throttle.frontier.entries import decode
+from throttle.frontier.entries import decode, one_line
 from throttle.frontier.keys import Keys
 from throttle.frontier.paces import encode_case, encode_pace
 from throttle.frontier.rules import RobotsRecord
@@ -145,7 +145,7 @@ class StartGate:
                 "" if wire_s is None else us_up(wire_s),
                 outcome.end,
                 outcome.name,
-                " ".join(outcome.reason.split()),
+                one_line(outcome.reason),
                 us_up(outcome.delay_s),
                 *_pace_arguments(change, case),
             ],

@@ -41,11 +41,7 @@ local function promote_delayed(host)
 end
 
 -- The lanes in turn: a page of an origin whose robots.txt is in force, or first that robots.txt.
-local function take(host)
-  if host.chase > 0 then
-    host.chase = host.chase - 1
-    return 'robots', redis.call('LPOP', prefix .. 'chase:' .. host.key), true
-  end
+local function take_own(host)
   local lanes, origins = prefix .. 'lanes:' .. host.key, prefix .. 'origins:' .. host.key
   local soonest = math.huge
   for _ = 1, redis.call('LLEN', lanes) do
@@ -60,18 +56,32 @@ local function take(host)
         redis.call('RPUSH', lanes, origin)
       end
       host.waiting = host.waiting - 1
-      return 'page', entry, false
+      return 'page', entry
     end
     redis.call('RPUSH', lanes, origin)
     if until_us > now then
       soonest = math.min(soonest, until_us)
     else
       redis.call('HSET', origins, origin, 'asked ' .. whole(now + ttl_us) .. ' ' .. rest)
-      return 'robots', '0 0 0 ' .. origin .. '/robots.txt ' .. origin, false
+      return 'robots', '0 0 0 ' .. origin .. '/robots.txt ' .. origin
     end
   end
   host.hold_us = soonest
   return nil
+end
+
+-- What other origins were redirected here for takes turns with what the host has of its own:
+-- neither starves the other.
+local function take(host)
+  if host.chase == 0 or host.chased == 1 then
+    local kind, entry = take_own(host)
+    if kind or host.chase == 0 then
+      host.chased = 0
+      return kind, entry, false
+    end
+  end
+  host.chase, host.chased = host.chase - 1, 1
+  return 'robots', redis.call('LPOP', prefix .. 'chase:' .. host.key), true
 end
 
 local keys = redis.call('ZRANGE', ready, '-inf', now, 'BYSCORE', 'LIMIT', 0, most)

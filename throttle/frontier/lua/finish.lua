@@ -73,7 +73,8 @@ local function keep_page()
     host.delayed = host.delayed + 1
     redis.call('HINCRBY', totals, 'delayed', 1)
   else
-    lane_push(host, entry, true)
+    -- What is put off goes behind the others: one page must not starve its host.
+    lane_push(host, entry, false)
     redis.call('HINCRBY', totals, 'waiting', 1)
   end
 end
@@ -100,6 +101,8 @@ if grant.kind == 'page' then
     end_page()
   end
   redis.call('HINCRBY', totals, 'out:' .. name, 1)
+elseif ending == 'back' then
+  grant_give_back(totals, host, grant, grant.entry)
 end
 reschedule(ready, host, now)
 wake_if_sooner(ready, ready_before, prefix .. 'wake:dispatch')

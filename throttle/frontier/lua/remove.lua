@@ -1,5 +1,5 @@
--- remove: takes a host out, with its URLs and its seen set; its clock is kept until it has opened,
--- and that it refuses us is kept until its case is closed.
+-- remove: takes a host out, with its URLs and its seen set; its clock, block and breaker are kept
+-- until they have opened, and that it refuses us until its case is closed.
 --
 -- KEYS  1 ready  2 refill  3 totals  4 hosts
 -- ARGV  1 prefix  2 key
@@ -19,15 +19,18 @@ local host = host_load(prefix, key)
 if host.in_flight > 0 then
   return {'busy', host.in_flight}
 end
-local refuses_us = redis.call('HGET', host.record, 'refused')
+local kept = redis.call('HMGET', host.record, 'refused', 'opened', 'pace')
 for _, origin in ipairs(redis.call('LRANGE', prefix .. 'lanes:' .. key, 0, -1)) do
   redis.call('DEL', prefix .. 'urls:' .. origin)
 end
 for _, name in ipairs({'lanes', 'delayed', 'chase', 'origins', 'robots', 'refused', 'dead', 'host'}) do
   redis.call('DEL', prefix .. name .. ':' .. key)
 end
-if refuses_us == '1' then
+if kept[1] == '1' then
   redis.call('HSET', host.record, 'refused', '1')
+end
+if kept[2] then
+  redis.call('HSET', host.record, 'opened', kept[2], 'pace', kept[3])
 end
 seen_drop(prefix, key, host.accepted)
 redis.call('ZREM', ready, key)
@@ -35,7 +38,9 @@ redis.call('ZREM', refill, key)
 redis.call('SREM', hosts, key)
 local opens = math.max(host.tat_us, host.block_us, host.breaker_us)
 if opens > now then
-  redis.call('SET', prefix .. 'clock:' .. key, opens, 'PX', math.ceil((opens - now) / 1000) + 1000)
+  local clocks = {whole(host.tat_us), whole(host.block_us), whole(host.breaker_us)}
+  redis.call('SET', prefix .. 'clock:' .. key, table.concat(clocks, ' '),
+             'PX', math.ceil((opens - now) / 1000) + 1000)
 end
 redis.call('HINCRBY', totals, 'accepted', 0 - host.waiting - host.delayed)
 redis.call('HINCRBY', totals, 'waiting', 0 - host.waiting)

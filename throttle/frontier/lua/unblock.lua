@@ -13,10 +13,15 @@
 local ready, prefix, key = KEYS[1], ARGV[1], ARGV[2]
 local now = now_us()
 local ready_before = head_us(ready)
+local pace = redis.call('HGET', prefix .. 'host:' .. key, 'pace')
 redis.call('HDEL', prefix .. 'host:' .. key, 'pace', 'opened', 'blocked_by')
 local host = host_load(prefix, key)
 if host.is_new then
   return 0
+end
+if pace and cjson.decode(pace).answered then
+  -- That it once answered well is no pause: without it the next lone 403 would stop the host.
+  redis.call('HSET', host.record, 'pace', '{"answered":true}')
 end
 host.block_us, host.breaker_us = 0, 0
 reschedule(ready, host, now)

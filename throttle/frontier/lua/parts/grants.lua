@@ -35,8 +35,7 @@ local function grant_give_back(totals, host, grant, entry)
     lane_push(host, entry, true)
     redis.call('HINCRBY', totals, 'waiting', 1)
   elseif grant.chase then
-    redis.call('LPUSH', host.prefix .. 'chase:' .. host.key, entry)
-    host.chase = host.chase + 1
+    chase_push(host, entry, true)
   else
     local origins = host.prefix .. 'origins:' .. host.key
     local origin = lane_of(entry)
@@ -49,8 +48,25 @@ local function grant_give_back(totals, host, grant, entry)
   end
 end
 
+-- A robots.txt whose worker was lost may be what killed it: it is asked again after 30 s, doubled
+-- for each failure in a row up to an hour, as one that cannot be had.
+local function robots_lost(totals, host, entry, now)
+  local origins, origin = host.prefix .. 'origins:' .. host.key, lane_of(entry)
+  local record = redis.call('HGET', origins, origin) or ''
+  local failures, rest = string.match(record, '^asked %d+ (%d+) (.*)$')
+  if failures then
+    local pause_us = math.min(30 * 2 ^ math.min(tonumber(failures), 30), 3600) * 1000000
+    redis.call('HSET', origins, origin, table.concat(
+      {'unreachable', whole(now + pause_us), whole(tonumber(failures) + 1), rest}, ' '))
+    redis.call('HSET', host.record, 'robots_fault', 'its worker was lost')
+    redis.call('HINCRBY', totals, 'robots:unreachable', 1)
+    host.hold_us = 0
+  end
+end
+
 -- A grant that ends without its URL being fetched to an end, after a start that came to nothing:
--- one more try, or the end `dead`. Its request may have reached the wire at any time until now.
+-- one more try, or the end: `dead` for a page, dropped for a robots.txt redirect, whose origin is
+-- asked anew when its time is up. Its request may have reached the wire at any time until now.
 local function grant_lost(grants, totals, host, grant, now, max_tries)
   if not grant.sent then
     clock_advance(host, now)
@@ -63,7 +79,11 @@ local function grant_lost(grants, totals, host, grant, now, max_tries)
     redis.call('HINCRBY', host.record, 'ended:dead', 1)
     redis.call('HINCRBY', totals, 'out:worker lost', 1)
     redis.call('RPUSH', host.prefix .. 'dead:' .. host.key, 'worker lost\n' .. entry)
+  elseif grant.kind == 'page' or grant.chase then
+    if grant.kind == 'page' or tries < max_tries then
+      grant_give_back(totals, host, grant, entry)
+    end
   else
-    grant_give_back(totals, host, grant, entry)
+    robots_lost(totals, host, grant.entry, now)
   end
 end

@@ -13,13 +13,15 @@
 --   waiting    URLs in its lanes      delayed  URLs in `delayed:<key>`
 --   empties    pulls in a row that found no token though one was believed there
 --   chase      robots.txt redirects waiting in `chase:<key>`
+--   chased     1 if the last thing taken was one of them: something of its own goes next
 --   accepted   URLs accepted in all: the size of its seen set
 --   hold_us    no lane may be taken before (robots.txt asked for or unreachable)
 --   block_us   nothing of the host may start before
 --   blocked_by what that came from (`BlockedBy` in model.py)
 --   breaker_us nor before: the breaker is open until then
 local COUNTED = {'tat_us', 'tokens', 'in_flight', 'unsent', 'pending', 'waiting', 'delayed',
-                 'chase', 'hold_us', 'block_us', 'breaker_us', 'accepted', 'empties'}
+                 'chase', 'hold_us', 'block_us', 'breaker_us', 'accepted', 'empties',
+                 'chased'}
 
 local function host_load(prefix, key)
   local values = redis.call('HMGET', prefix .. 'host:' .. key, 'operator_us', 'burst',
@@ -32,11 +34,13 @@ local function host_load(prefix, key)
       error('no default policy: start beat, which writes it')
     end
   end
+  local own_us, robots_us = tonumber(values[1] or policy[1]), tonumber(values[4] or 0)
   local most_at_once = tonumber(values[3] or policy[3])
   local host = {
     prefix = prefix, key = key, record = prefix .. 'host:' .. key,
-    interval_us = math.max(tonumber(values[1] or policy[1]), tonumber(values[4] or 0)),
-    burst = tonumber(values[2] or policy[2]),
+    interval_us = math.max(own_us, robots_us),
+    -- A crawl delay is meant as a gap: while it sets the pace there is no burst.
+    burst = robots_us > own_us and 1 or tonumber(values[2] or policy[2]),
     concurrency = values[7] and 1 or most_at_once, most_at_once = most_at_once,
     is_probed = values[7] and true or false,
     stopped = values[5] == '1' or values[6] == '1',
@@ -46,8 +50,11 @@ local function host_load(prefix, key)
     host[field] = tonumber(values[i + 8]) or 0
   end
   if host.is_new then
-    -- A host that was removed and comes back keeps its clock.
-    host.tat_us = tonumber(redis.call('GET', prefix .. 'clock:' .. key) or 0)
+    -- A host that was removed and comes back keeps its clocks.
+    local clocks = redis.call('GET', prefix .. 'clock:' .. key) or '0 0 0'
+    local tat, block, breaker = string.match(clocks, '^(%d+) (%d+) (%d+)$')
+    host.tat_us, host.block_us = tonumber(tat), tonumber(block)
+    host.breaker_us = tonumber(breaker)
   end
   return host
 end
