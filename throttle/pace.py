@@ -39,7 +39,8 @@ class Pace:
     `level` counts back-off steps, the last taken at `stepped_at_s`; `paused_until_s` is when the
     last pause ends, from where quiet time counts; `failures` and `refusals` are in a row; `opened`
     counts openings of the breaker since it was last closed, the last at `opened_at_s`; `answered`
-    is set by the first answer that was no refusal, `goods` counts good answers since the last step.
+    is set by the first answer that was no refusal, `goods` counts good answers since the last step,
+    `throttled` answers in a row that turned us away, each of an incident of its own.
     """
 
     level: int = 0
@@ -51,6 +52,7 @@ class Pace:
     opened_at_s: float = 0.0
     answered: bool = False
     goods: int = 0
+    throttled: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,8 @@ def observe(pace: Pace, seen: Seen, limits: Limits, chance: float) -> Decision:
     if seen.says is Says.SILENT and not pace.opened:
         return Decision(pace)
     answered = replace(pace, answered=True, refusals=0)
+    if seen.says is Says.THROTTLED and not _is_late(pace, seen):
+        answered = replace(answered, throttled=pace.throttled + 1)
     if seen.says is Says.THROTTLED and seen.retry_after_s is not None:
         asked_s, is_capped = capped(seen.retry_after_s, limits.retry_after_cap_s)
         pause_s = asked_s * (1 + limits.jitter * chance)
@@ -146,7 +150,7 @@ def _good(pace: Pace, seen: Seen, limits: Limits) -> Decision:
     pause_s = limits.slow_factor * seen.elapsed_s
     closed = _recovered(replace(pace, answered=True, refusals=0), seen)
     if not _is_late(pace, seen):
-        closed = replace(closed, goods=pace.goods + 1)
+        closed = replace(closed, goods=pace.goods + 1, throttled=0)
     return Decision(closed, pause_s, BlockedBy.SLOW_ANSWER if pause_s > 0 else None)
 
 

@@ -4,8 +4,10 @@ import asyncio
 import os
 import signal
 from collections import Counter
+from pathlib import Path
 
 from tests.integration.rabbit import aside, cut, depth, linked, message
+from tests.servers import wait_until
 from throttle.local.servers import PrivateRabbit
 from throttle.tokens.declarer import Declarer
 from throttle.tokens.link import Link
@@ -105,6 +107,12 @@ def test_channels_that_died_idle_are_not_asked(
     asyncio.run(scenario())
 
 
+def _stands_still(pid: int) -> bool:
+    """Whether each thread has obeyed SIGSTOP: the last one may still answer after the kill."""
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+
+
 def test_a_silent_rabbitmq_is_lost_and_its_late_answers_are_nobodys(
     own_rabbit: PrivateRabbit,
 ) -> None:
@@ -117,6 +125,7 @@ def test_a_silent_rabbitmq_is_lost_and_its_late_answers_are_nobodys(
             puller = Puller(link, channels=4, timeout_s=0.5)
             assert await puller.pull(["full"] * 4) == [Pulled.TOKEN] * 4
             os.kill(own_rabbit.pid, signal.SIGSTOP)
+            wait_until(lambda: _stands_still(own_rabbit.pid), "every thread of RabbitMQ is stopped")
             try:
                 assert await puller.pull(["full"] * 4) == [Pulled.LOST] * 4
                 assert "did not answer every get" in str(puller.fault)

@@ -60,11 +60,14 @@ class Closing:
             pace = finished.conflict
 
     def _counted(self, started: Started, outcome: Outcome, pace: Pace) -> Outcome:
-        """Being throttled costs a URL a try where its host has answered others well since.
+        """Being throttled costs a URL a try where it may be the page and not our pace.
 
-        Then it may be this page that the host always turns away, and it must come to an end.
+        That is where the host has answered others well since, or turns us away time after time
+        however long we stay away: then the URL must come to an end.
         """
-        if outcome.says is not Says.THROTTLED or outcome.end is not End.BACK or not pace.goods:
+        if outcome.says is not Says.THROTTLED or outcome.end is not End.BACK:
+            return outcome
+        if not pace.goods and pace.throttled < self._max_tries:
             return outcome
         is_last = started.entry.tries + 1 >= self._max_tries
         return replace(outcome, end=End.DEAD if is_last else End.AGAIN)
