@@ -10,9 +10,10 @@ from typing import Any
 from celery.worker.consumer import Consumer
 from kombu.exceptions import KombuError
 
+from throttle.dispatch.celery_sink import FETCH_TASK
+
 _log = logging.getLogger("throttle.worker")
 
-_FETCH = "throttle.fetch"
 _ARGUMENTS = {"grant", "key", "url", "kind"}
 _NOT_OF_A_FETCH = ("eta", "expires", "group", "stamps", "stamped_headers")
 _LONGEST_ID = 255
@@ -36,7 +37,7 @@ def fault_of(message: Any, tasks: Any) -> str:
     arguments, named, options = payload
     if not (isinstance(arguments, list) and isinstance(named, dict) and isinstance(options, dict)):
         return "its body is not args, kwargs and options"
-    if name == _FETCH and (
+    if name == FETCH_TASK and (
         arguments
         or named.keys() != _ARGUMENTS
         or not all(isinstance(value, str) for value in named.values())
@@ -53,7 +54,7 @@ def _header_fault(headers: dict[str, Any]) -> str:
     limits = headers.get("timelimit")
     if limits is not None and not (isinstance(limits, list | tuple) and len(limits) == 2):
         return "its timelimit is not a pair"
-    if headers["task"] == _FETCH:
+    if headers["task"] == FETCH_TASK:
         extra = [name for name in _NOT_OF_A_FETCH if headers.get(name)]
         if extra:
             return f"a fetch has no {extra[0]}"

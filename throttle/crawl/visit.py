@@ -10,7 +10,7 @@ from throttle.crawl.closing import Closing
 from throttle.crawl.fetcher import Fetcher
 from throttle.crawl.reading import Reading
 from throttle.crawl.robots_visit import RobotsVisit
-from throttle.errors import FetchError, ServerUnreachable
+from throttle.errors import FetchError, FrontierError, ServerUnreachable
 from throttle.frontier.rules import RobotsBook
 from throttle.frontier.startgate import Dropped, Reply, Started, StartGate
 from throttle.model import End, GrantKind, Outcome
@@ -175,7 +175,7 @@ class Visit:
         if started.concurrency > 1:
             try:
                 self._gate.sent(started, permission.wire_s(sent_at_s))
-            except ServerUnreachable as fault:
+            except (ServerUnreachable, FrontierError) as fault:
                 _log.warning("the wire time of %s goes with its finish: %s", started.key, fault)
 
 
